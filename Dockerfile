@@ -1,0 +1,51 @@
+# The version that requirements.lock is made for.
+FROM python:3.11-slim-bookworm AS build
+
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1
+
+RUN python -m venv /opt/venv
+ENV PATH="/opt/venv/bin:$PATH"
+
+# Dependencies first: this layer stays while only our own code changes.
+WORKDIR /src
+COPY requirements.lock ./
+RUN pip install --require-hashes --only-binary :all: -r requirements.lock
+
+COPY pyproject.toml README.md LICENSE ./
+COPY app ./app
+RUN pip install --no-deps .
+
+
+FROM python:3.11-slim-bookworm
+
+# A fixed id, so that the owner of a mounted folder can be set from outside.
+RUN groupadd --gid 10001 chat-proxy \
+    && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /app \
+        --shell /usr/sbin/nologin chat-proxy \
+    && install --directory --owner=10001 --group=10001 --mode=0700 /app/data
+
+COPY --from=build /opt/venv /opt/venv
+
+# The image listens for other containers; who may reach it is decided by the published port.
+ENV PATH="/opt/venv/bin:$PATH" \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    CHAT_PROXY_SERVER_HOST=0.0.0.0
+
+WORKDIR /app
+COPY configs ./configs
+
+# As a number: Kubernetes' runAsNonRoot cannot look up names.
+USER 10001:10001
+VOLUME /app/data
+EXPOSE 8100
+STOPSIGNAL SIGTERM
+
+# By Python, because the image has no curl; past any HTTP_PROXY that is meant for the upstream.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request as web; web.build_opener(web.ProxyHandler({})).open('http://localhost:' + (os.environ.get('CHAT_PROXY_SERVER_PORT') or '8100') + '/healthz', timeout=4)"]
+
+# No shell in between: SIGTERM reaches the proxy, which lets running answers end.
+ENTRYPOINT ["chat-proxy"]
+CMD ["serve"]

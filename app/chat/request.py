@@ -1,0 +1,177 @@
+"""A chat request: the client's bytes, and what must be known of them to send them on."""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import orjson
+
+from app.errors import (
+    BadRequest,
+    InvalidEncoding,
+    InvalidJson,
+    InvalidJsonRoot,
+    InvalidNumber,
+    InvalidValue,
+    TooComplex,
+    TooDeep,
+)
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MAX_DIGITS = 1_000
+_SLICE_BYTES = 256 * 1024
+
+# What is decided by these keys must be what the upstream reads: twice the same key is settled here.
+_DECISIVE_KEYS = (b'"model"', b'"messages"', b'"stream"', b'"n"')
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """How large a request's structure may be."""
+
+    max_depth: int
+    max_elements: int
+    max_messages: int
+    max_choices: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A request that was read once; `body` is what the upstream gets when nothing is changed."""
+
+    body: bytes
+    fields: dict[str, Any]
+
+    @property
+    def model(self) -> str:
+        """The model's name, empty if the client sent none."""
+        model = self.fields.get("model")
+        return model if isinstance(model, str) else ""
+
+    @property
+    def streams(self) -> bool:
+        """Whether the client asked for a stream: only JSON's true does."""
+        return self.fields.get("stream") is True
+
+
+def read_request(body: bytes, limits: RequestLimits) -> ChatRequest:
+    """Return the request, or raise the BadRequest that says why it cannot be read."""
+    text = body.removeprefix(BYTE_ORDER_MARK)
+    _check_elements(text, limits.max_elements)
+    fields = _parse(text)
+    if not isinstance(fields, dict):
+        raise InvalidJsonRoot
+    openers = text.count(b"{") + text.count(b"[")
+    if openers > limits.max_depth and is_deeper_than(limits.max_depth, fields):
+        raise TooDeep(f"The body is nested deeper than {limits.max_depth} levels.")
+    _check_counts(fields, limits)
+    if _may_repeat_a_key(text):
+        fields, body = _with_single_keys(text, fields, body)
+        _check_counts(fields, limits)
+    return ChatRequest(body, fields)
+
+
+def is_deeper_than(limit: int, value: object) -> bool:
+    """Tell whether lists and objects are nested more than `limit` deep."""
+    level: list[Any] = [value]
+    for _ in range(limit):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if type(node) is dict else node)
+            if type(child) is dict or type(child) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _check_elements(text: bytes, max_elements: int) -> None:
+    """Count by slices, so that a body made of nothing else is refused at its first megabytes."""
+    if len(text) <= max_elements:
+        return
+    elements = 0
+    for start in range(0, len(text), _SLICE_BYTES):
+        end = start + _SLICE_BYTES
+        elements += sum(text.count(mark, start, end) for mark in (b"{", b"[", b","))
+        if elements > max_elements:
+            raise TooComplex(f"The body has more than {max_elements} elements.")
+
+
+def _check_counts(fields: dict[str, Any], limits: RequestLimits) -> None:
+    messages = fields.get("messages")
+    if isinstance(messages, list) and len(messages) > limits.max_messages:
+        raise InvalidValue(f"At most {limits.max_messages} messages are allowed.", param="messages")
+    choices = fields.get("n")
+    if isinstance(choices, int | float) and choices > limits.max_choices:
+        raise InvalidValue(f"At most {limits.max_choices} choices are allowed.", param="n")
+
+
+def _parse(text: bytes) -> Any:
+    """Parse by orjson, and what it refuses but clients do send by the standard library."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _parse_leniently(text)
+
+
+def _parse_leniently(text: bytes, **hooks: Any) -> Any:
+    """Accept lone surrogates and long integers; refuse NaN, infinities and endless digits."""
+    try:
+        return json.loads(
+            text.decode("utf-8"),
+            parse_constant=_refuse_number,
+            parse_float=_finite,
+            parse_int=_bounded,
+            **hooks,
+        )
+    except BadRequest:
+        raise
+    except UnicodeDecodeError as error:
+        raise InvalidEncoding(f"The body is not UTF-8 at byte {error.start}.") from None
+    except RecursionError:
+        raise TooDeep from None
+    except json.JSONDecodeError as error:
+        raise InvalidJson(f"The body is not valid JSON at character {error.pos}.") from None
+
+
+def _refuse_number(_: str) -> NoReturn:
+    raise InvalidNumber
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise InvalidNumber
+    return number
+
+
+def _bounded(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise InvalidNumber
+    return int(digits)
+
+
+def _may_repeat_a_key(text: bytes) -> bool:
+    """Tell cheaply whether a decisive key could stand twice, escaped letters considered."""
+    for key in _DECISIVE_KEYS:
+        if text.count(key) > 1:
+            return True
+    return b"\\u006" in text or b"\\u007" in text
+
+
+def _with_single_keys(
+    text: bytes, fields: dict[str, Any], body: bytes
+) -> tuple[dict[str, Any], bytes]:
+    """Write the request anew from its last values when a top-level key stands twice."""
+    root: list[tuple[str, Any]] = []
+
+    def remember(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        root[:] = pairs
+        return dict(pairs)
+
+    exact = _parse_leniently(text, object_pairs_hook=remember)
+    if len(root) == len(exact):
+        return fields, body
+    return exact, json.dumps(exact, separators=(",", ":")).encode("ascii")

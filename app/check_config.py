@@ -1,0 +1,92 @@
+"""`chat-proxy check-config`: what is configured, and whether the upstream agrees."""
+
+import asyncio
+import sys
+from collections.abc import Iterator, Mapping
+
+from pydantic import BaseModel, SecretStr
+
+from app.errors import UpstreamError
+from app.proxy.caller import ANONYMOUS, Caller
+from app.proxy.services import Services
+from app.registry.model_card import ModelCard
+from app.server import make_services, refuse_to_give_keys_away
+from app.settings import PREFIX, Settings
+
+MASK = "********"
+
+
+def check_config(settings: Settings, variables: Mapping[str, str], *, probe: bool) -> int:
+    """Print the effective configuration; return 1 if an upstream does not answer."""
+    services = make_services(settings, variables)
+    refuse_to_give_keys_away(settings, services)
+    for line in effective(settings, PREFIX):
+        _print(line)
+    for card in services.registry.cards:
+        _print(f"model {card.name}: {describe(card)}")
+    return asyncio.run(probe_all(services)) if probe else 0
+
+
+def effective(model: BaseModel, prefix: str) -> Iterator[str]:
+    """Yield every setting as a line of .env; what is not the default is marked."""
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield from effective(value, f"{prefix}{name.upper()}_")
+        else:
+            mark = "" if value == field.get_default() else "  # set"
+            yield f"{prefix}{name.upper()}={shown(value)}{mark}"
+
+
+def shown(value: object) -> str:
+    """Return a value as it would be written, with keys masked."""
+    if value is None:
+        return ""
+    if isinstance(value, SecretStr):
+        return MASK
+    if isinstance(value, tuple):
+        return ",".join(shown(item) for item in value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def describe(card: ModelCard) -> str:
+    """Return what the registry says of a model."""
+    told = {
+        "window": card.context_window,
+        "vision": card.vision,
+        "upstream": card.base_url,
+        "key from": card.api_key_env,
+        "aliases": ", ".join(card.aliases),
+    }
+    return "; ".join(f"{name} {value}" for name, value in told.items() if value not in (None, ""))
+
+
+async def probe_all(services: Services) -> int:
+    """Ask every upstream for its models; return 1 if one does not answer."""
+    cards = {services.destinations.base_url_of(card): card for card in services.registry.cards}
+    cards.setdefault(services.destinations.base_url, services.registry.find(""))
+    await services.open()
+    try:
+        answers = [await probe_one(services, url, card) for url, card in cards.items()]
+    finally:
+        await services.close()
+    return 0 if all(answers) else 1
+
+
+async def probe_one(services: Services, base_url: str, card: ModelCard) -> bool:
+    """Print what an upstream answers; return whether it does."""
+    credentials = services.destinations.credentials_for(card, Caller(ANONYMOUS, []))
+    try:
+        windows = await services.windows.ask(base_url, credentials)
+    except (UpstreamError, TimeoutError) as error:
+        _print(f"upstream {base_url}: {error or 'no answer in time'}")
+        return False
+    models = ", ".join(f"{name} (window {window})" for name, window in windows.items())
+    _print(f"upstream {base_url}: ok; {models or 'it tells no context windows'}")
+    return True
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")

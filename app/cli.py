@@ -1,0 +1,62 @@
+"""The command line: serve, demo, check-config."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import NoReturn
+
+from app.check_config import check_config
+from app.demo.run import run_demo
+from app.environment import BadConfiguration, read_settings, read_variables
+from app.serving.run import serve
+
+EXIT_BAD_CONFIGURATION = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and leave with its exit code: 2 for a bad configuration."""
+    options = parser().parse_args(arguments)
+    try:
+        sys.exit(options.run(options))
+    except BadConfiguration as error:
+        for line in str(error).splitlines():
+            sys.stderr.write(f"chat-proxy: {line}\n")
+        sys.exit(EXIT_BAD_CONFIGURATION)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    top = argparse.ArgumentParser(
+        prog="chat-proxy",
+        description="An OpenAI-compatible proxy that keeps conversations inside the window.",
+        epilog="Settings are CHAT_PROXY_* environment variables or lines of .env; see README.md.",
+    )
+    top.add_argument("--version", action="version", version=version("chat-proxy"))
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+    commands.add_parser("serve", help="run the proxy").set_defaults(run=_serve)
+    demo = commands.add_parser("demo", help="run the proxy in front of a built-in demo model")
+    demo.add_argument(
+        "--window", type=int, default=4096, metavar="TOKENS", help="the demo model's window (4096)"
+    )
+    demo.set_defaults(run=_demo)
+    check = commands.add_parser(
+        "check-config", help="print the effective configuration and probe the upstream"
+    )
+    check.add_argument("--no-probe", action="store_true", help="do not ask the upstream")
+    check.set_defaults(run=_check_config)
+    return top
+
+
+def _serve(_: argparse.Namespace) -> int:
+    return serve(read_settings(), read_variables())
+
+
+def _demo(options: argparse.Namespace) -> int:
+    if options.window < 1:
+        raise BadConfiguration(f"--window {options.window}: must be at least 1")
+    return run_demo(read_settings(env_file=None), options.window)
+
+
+def _check_config(options: argparse.Namespace) -> int:
+    return check_config(read_settings(), read_variables(), probe=not options.no_probe)

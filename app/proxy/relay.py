@@ -1,0 +1,204 @@
+"""Bytes through as they come: held back only while an error could still be told properly."""
+
+import asyncio
+import re
+from abc import ABC, abstractmethod
+
+import orjson
+
+from app.errors import (
+    ClientStalled,
+    UpstreamFirstByteTimeout,
+    UpstreamIdleTimeout,
+    UpstreamInvalidResponse,
+    UpstreamResponseTooLarge,
+    UpstreamTruncated,
+)
+from app.proxy.interrupt import Watchdog
+from app.proxy.services import ExchangePolicy
+from app.proxy.visit import Visit
+from app.upstream.client import Reply
+from app.upstream.headers import RawHeaders
+from app.upstream.usage import StreamTap, Usage, usage_of
+
+EVENT_STREAM = b"text/event-stream"
+HELD_BYTES = 8 * 1024 * 1024
+PARSED_BYTES = 256 * 1024
+FIRST_EVENT_BYTES = 64 * 1024
+PING = b": ping\n\n"
+
+_REFUSAL_BEGINS = re.compile(rb"\s*data: ?\{\s*\"error\"")
+_REFUSAL = re.compile(rb"\s*data: ?(\{\s*\"error\".*)\r?\n")
+_STATUS = re.compile(r"[45]\d\d")
+
+
+class Relay(ABC):
+    """Moves one answer from the upstream to the client."""
+
+    def __init__(self, visit: Visit, policy: ExchangePolicy) -> None:
+        self._visit = visit
+        self._policy = policy
+        self._record = visit.record
+        self._sink = visit.sink
+
+    @abstractmethod
+    async def run(self, reply: Reply, watchdog: Watchdog) -> None:
+        """Relay the whole answer."""
+
+    async def _read(self, reply: Reply, watchdog: Watchdog) -> bytes:
+        watchdog.expect(self._policy.idle_seconds, UpstreamIdleTimeout)
+        return await reply.read_some()
+
+    async def _write(self, chunk: bytes, watchdog: Watchdog) -> None:
+        watchdog.expect(self._policy.client_stall_seconds, ClientStalled)
+        await self._sink.write(chunk)
+        self._record.bytes_out += len(chunk)
+
+    async def _start(self, status: int, headers: RawHeaders) -> None:
+        self._record.status = status
+        self._record.phase = "stream"
+        await self._sink.start(status, [*headers, *self._record.response_headers()])
+
+    async def _send_whole(self, reply: Reply, body: bytes) -> None:
+        await self._start(reply.status, [*reply.headers, (b"content-length", b"%d" % len(body))])
+        await self._sink.end(body)
+        self._record.bytes_out += len(body)
+
+
+class RelayBytes(Relay):
+    """Relays an answer that is not looked at."""
+
+    async def run(self, reply: Reply, watchdog: Watchdog) -> None:
+        """Send every piece as it comes; a broken answer breaks the client's connection too."""
+        chunk = await self._read(reply, watchdog)
+        if reply.is_whole:
+            await self._send_whole(reply, chunk)
+            return
+        await self._start(reply.status, reply.headers)
+        while chunk:
+            await self._write(chunk, watchdog)
+            chunk = await self._read(reply, watchdog)
+        await self._sink.end()
+
+
+class RelayChat(Relay):
+    """Relays a chat completion, and never lets half of one pass for a whole."""
+
+    async def run(self, reply: Reply, watchdog: Watchdog) -> None:
+        """Relay a stream as it comes and anything else in one piece."""
+        if reply.status == 200 and reply.content_type == EVENT_STREAM:
+            await self._stream(reply, watchdog)
+        else:
+            await self._whole(reply, watchdog)
+
+    async def _whole(self, reply: Reply, watchdog: Watchdog) -> None:
+        """Hold the answer until it is complete, so that a reset can still become an error."""
+        pieces = []
+        size = 0
+        while chunk := await self._read(reply, watchdog):
+            pieces.append(chunk)
+            size += len(chunk)
+            if size > HELD_BYTES:
+                await self._pour(reply, b"".join(pieces), watchdog)
+                return
+        body = b"".join(pieces)
+        if reply.status in (204, 205):
+            raise UpstreamInvalidResponse
+        if reply.status < 300 and not reply.is_encoded:
+            self._visit.note_usage(usage_of_completion(body))
+        await self._send_whole(reply, body)
+
+    async def _pour(self, reply: Reply, held: bytes, watchdog: Watchdog) -> None:
+        """Relay an answer too large to hold, up to the limit."""
+        await self._start(reply.status, reply.headers)
+        await self._write(held, watchdog)
+        while chunk := await self._read(reply, watchdog):
+            if self._record.bytes_out + len(chunk) > self._policy.max_answer_bytes:
+                raise UpstreamResponseTooLarge
+            await self._write(chunk, watchdog)
+        await self._sink.end()
+
+    async def _stream(self, reply: Reply, watchdog: Watchdog) -> None:
+        """Relay events; the upstream's own error in the first one becomes a real status."""
+        self._visit.tap = tap = None if reply.is_encoded else StreamTap()
+        chunk = await self._first_event(reply, watchdog)
+        if not self._sink.started:
+            if refusal := refusal_in(chunk):
+                await self._refuse(reply, *refusal)
+                return
+            if not chunk:
+                raise UpstreamInvalidResponse
+            await self._start(reply.status, reply.headers)
+        while chunk:
+            if passing := tap.feed(chunk) if tap else chunk:
+                await self._write(passing, watchdog)
+            chunk = await self._read(reply, watchdog)
+        if tap and not tap.is_complete:
+            raise UpstreamTruncated
+        await self._sink.end()
+
+    async def _first_event(self, reply: Reply, watchdog: Watchdog) -> bytes:
+        """Return the stream's beginning, pinging the client while there is none."""
+        watchdog.expect(self._policy.first_byte_seconds, UpstreamFirstByteTimeout)
+        held = b""
+        while True:
+            try:
+                async with asyncio.timeout(self._policy.ping_seconds or None):
+                    chunk = await reply.read_some()
+            except TimeoutError:
+                if held:
+                    return held
+                if not self._sink.started:
+                    await self._start(reply.status, reply.headers)
+                await self._sink.write(PING)
+                continue
+            held += chunk
+            if not chunk or self._sink.started or not is_unfinished_refusal(held):
+                return held
+
+    async def _refuse(self, reply: Reply, status: int, body: bytes) -> None:
+        """Send the error that the upstream put into its stream as an answer of its own."""
+        headers = [header for header in reply.headers if header[0] != b"content-type"]
+        length = (b"content-length", b"%d" % len(body))
+        await self._start(status, [*headers, (b"content-type", b"application/json"), length])
+        await self._sink.end(body)
+        self._record.code = "upstream_stream_error"
+
+
+def is_unfinished_refusal(beginning: bytes) -> bool:
+    """Tell whether a stream begins with an error whose line is not complete yet."""
+    return (
+        _REFUSAL_BEGINS.match(beginning) is not None
+        and _REFUSAL.match(beginning) is None
+        and len(beginning) < FIRST_EVENT_BYTES
+    )
+
+
+def refusal_in(beginning: bytes) -> tuple[int, bytes] | None:
+    """Return status and body of the error that a stream begins with, if it does."""
+    found = _REFUSAL.match(beginning)
+    if found is None:
+        return None
+    try:
+        error = orjson.loads(found[1])["error"]
+    except orjson.JSONDecodeError:
+        return None
+    code = error.get("code") if isinstance(error, dict) else None
+    status = int(code) if isinstance(code, int | str) and _STATUS.fullmatch(str(code)) else 500
+    return status, found[1].strip()
+
+
+def usage_of_completion(body: bytes) -> Usage | None:
+    """Check that a successful answer is JSON and return its usage.
+
+    A large one is judged by its ends: parsing it would hold up everybody else.
+    """
+    text = body.strip()
+    if not text.startswith(b"{") or not text.endswith(b"}"):
+        raise UpstreamInvalidResponse
+    if len(text) > PARSED_BYTES:
+        return None
+    try:
+        return usage_of(orjson.loads(text))
+    except orjson.JSONDecodeError:
+        raise UpstreamInvalidResponse from None

@@ -1,0 +1,80 @@
+"""What every exchange needs, made once at start and closed once at the end."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.chat.request import RequestLimits
+from app.proxy.admission import Admission
+from app.proxy.caller import Caller
+from app.proxy.drain import Drain
+from app.registry.model_card import ModelCard
+from app.registry.registry import ModelRegistry
+from app.telemetry.metrics import Metrics
+from app.upstream.client import Upstream
+from app.upstream.discovery import Windows
+from app.upstream.headers import RawHeaders
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangePolicy:
+    """How long and how large an exchange may be."""
+
+    mode: str
+    max_body_bytes: int
+    max_answer_bytes: int
+    first_byte_seconds: float
+    idle_seconds: float
+    total_seconds: float
+    client_stall_seconds: float
+    ping_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Destinations:
+    """Where each model is served and which key it gets; from configuration only."""
+
+    base_url: str
+    api_key: str | None
+    model_keys: Mapping[str, str]
+
+    def base_url_of(self, card: ModelCard) -> str:
+        """Return the model's own base URL, or the common one."""
+        return card.base_url or self.base_url
+
+    def credentials_for(self, card: ModelCard, caller: Caller) -> RawHeaders:
+        """Return the identity that the upstream gets.
+
+        A key of ours goes only where it belongs; a model with its own base URL and no key of its
+        own gets the client's credentials, never the common upstream's key.
+        """
+        key = self.model_keys.get(card.api_key_env) if card.api_key_env else None
+        if key is None and card.base_url is None:
+            key = self.api_key
+        if key is None:
+            return caller.credentials
+        return [(b"authorization", b"Bearer " + key.encode("ascii"))]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts that the journey uses."""
+
+    policy: ExchangePolicy
+    limits: RequestLimits
+    destinations: Destinations
+    registry: ModelRegistry
+    upstream: Upstream
+    windows: Windows
+    metrics: Metrics
+    admission: Admission
+    drain: Drain
+
+    async def open(self) -> None:
+        """Open what needs the event loop."""
+        self.upstream.open()
+        self.windows.open()
+
+    async def close(self) -> None:
+        """Close it again, in the opposite order."""
+        await self.windows.close()
+        await self.upstream.close()

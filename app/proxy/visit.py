@@ -1,0 +1,55 @@
+"""One request on its way through the proxy: who sent it, where its answer goes, what is noted."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.proxy.caller import Caller
+from app.proxy.interrupt import Interruptible
+from app.telemetry.record import ExchangeRecord
+from app.upstream.headers import RawHeaders
+from app.upstream.usage import StreamTap, Usage
+
+
+class Sink(Protocol):
+    """Where an answer goes."""
+
+    @property
+    def started(self) -> bool:
+        """Whether the status has been sent."""
+        ...
+
+    async def start(self, status: int, headers: RawHeaders) -> None:
+        """Send status and headers."""
+        ...
+
+    async def write(self, chunk: bytes) -> None:
+        """Send a piece of the body, waiting while the client does not take it."""
+        ...
+
+    async def end(self, chunk: bytes = b"") -> None:
+        """Send the last piece."""
+        ...
+
+    async def abort(self) -> None:
+        """Break the connection, so that nobody takes half an answer for a whole one."""
+        ...
+
+
+@dataclass(slots=True)
+class Visit:
+    """What is known about a request beside its body."""
+
+    record: ExchangeRecord
+    caller: Caller
+    headers: RawHeaders
+    query: bytes
+    sink: Sink
+    interrupt: Interruptible
+    tap: StreamTap | None = None
+
+    def note_usage(self, usage: Usage | None) -> None:
+        """Write down what the upstream counted."""
+        if usage is not None:
+            self.record.prompt_tokens = usage.prompt_tokens
+            self.record.completion_tokens = usage.completion_tokens
+            self.record.cached_tokens = usage.cached_tokens

@@ -1,0 +1,94 @@
+"""Context windows as servers tell them in the answer of `GET /v1/models`."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+_LARGEST = 100_000_000
+
+Model = tuple[str, Mapping[str, object]]
+
+
+def read_windows(document: object) -> dict[str, int]:
+    """Return the window of every model that has one, itself or through the model it adapts."""
+    models = list(_models(document))
+    windows = _own_windows(models)
+    names = _names_of(models, windows)
+    # What the parents cannot tell, the roots may.
+    for fields in (("parent",), ("parent", "root")):
+        windows = _spread(windows, _adapters(models, names, fields))
+    return windows
+
+
+def _models(document: object) -> Iterator[Model]:
+    models = document.get("data") if isinstance(document, dict) else document
+    for model in models if isinstance(models, list) else ():
+        if isinstance(model, dict) and isinstance(model.get("id"), str):
+            yield model["id"], model
+
+
+def _own_windows(models: list[Model]) -> dict[str, int]:
+    windows: dict[str, int] = {}
+    for name, model in models:
+        window = next(filter(None, map(_tokens, _candidates(model))), None)
+        if window:
+            # Behind a balancer one name may have two windows: the smaller one fits both.
+            windows[name] = min(window, windows.get(name, window))
+    return windows
+
+
+def _candidates(model: Mapping[str, object]) -> Iterator[object]:
+    """Yield what a running server was given before what its model could take."""
+    yield model.get("max_model_len")  # vLLM, SGLang
+    meta = model.get("meta")
+    if isinstance(meta, dict):
+        yield meta.get("n_ctx")  # llama.cpp; n_ctx_train is not what it serves
+    yield model.get("loaded_context_length")  # LM Studio
+    yield model.get("context_length")  # OpenRouter, Together
+    yield model.get("context_window")  # Groq and other gateways
+    yield model.get("max_context_length")  # LM Studio, of models that are not loaded
+
+
+def _tokens(value: object) -> int | None:
+    """Return a believable number of tokens, however it is written."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST:
+        return value
+    return None
+
+
+def _names_of(models: list[Model], windows: Mapping[str, int]) -> dict[str, str]:
+    """Return the models by id and by root: adapters may name a base that is served renamed."""
+    roots = ((model.get("root"), name) for name, model in models if name in windows)
+    by_root = {root: name for root, name in roots if isinstance(root, str)}
+    return by_root | {name: name for name, _ in models}
+
+
+def _adapters(
+    models: list[Model], names: Mapping[str, str], fields: tuple[str, ...]
+) -> Mapping[str, list[str]]:
+    """Return, by base, the models that name it in one of the fields, as LoRA cards do."""
+    adapters = defaultdict(list)
+    for name, model in models:
+        for base in map(model.get, fields):
+            if isinstance(base, str) and base in names:
+                adapters[names[base]].append(name)
+    return adapters
+
+
+def _spread(windows: Mapping[str, int], adapters: Mapping[str, list[str]]) -> dict[str, int]:
+    """Give the windows to those who adapt their models, and to those who adapt these.
+
+    From the bases upwards, a chain of any length needs no recursion and a circle ends.
+    """
+    known = dict(windows)
+    bases = list(known)
+    while bases:
+        base = bases.pop()
+        for name in adapters.get(base, ()):
+            if name not in known:
+                known[name] = known[base]
+                bases.append(name)
+    return known

@@ -1,0 +1,84 @@
+"""The other paths of OpenAI's API that pass: forwarded byte for byte, by an allow-list.
+
+vLLM serves more than this, and guards little of it by its key.
+"""
+
+import re
+
+import orjson
+
+from app.proxy.exchange import pass_on
+from app.proxy.services import Services
+from app.proxy.visit import Visit
+from app.registry.model_card import ModelCard
+from app.routes.chat import refuse_forms
+from app.routes.client import Client
+
+POST = frozenset({"POST"})
+GET = frozenset({"GET"})
+STORED = frozenset({"GET", "POST", "DELETE"})
+
+# A path that ends in a slash stands for everything below it.
+ALLOWED = {
+    "/v1/models": GET,
+    "/v1/models/": GET,
+    "/v1/completions": POST,
+    "/v1/embeddings": POST,
+    "/v1/moderations": POST,
+    "/v1/rerank": POST,
+    "/v1/score": POST,
+    "/v1/responses": POST,
+    "/v1/responses/": STORED,
+    "/v1/messages": POST,
+    "/v1/messages/": POST,
+    "/v1/audio/": POST,
+    "/v1/images/": POST,
+}
+_PLAIN_PATH = re.compile(rb"(/[A-Za-z0-9_:@.~+-]*[A-Za-z0-9_:@~+-])+")
+
+
+class Forward:
+    """Forwards one allowed path."""
+
+    def __init__(self, route: str, methods: frozenset[str], services: Services) -> None:
+        self.route = route
+        self.methods = methods
+        self._services = services
+
+    async def __call__(self, visit: Visit, client: Client) -> None:
+        """Forward one request."""
+        services = self._services
+        if visit.record.method == "POST":
+            refuse_forms_but_uploads(visit)
+        body = await client.read_body(services.policy.max_body_bytes, services.admission)
+        visit.record.bytes_in = len(body)
+        path = client.scope["path"].removeprefix("/v1")
+        await client.watch(visit, pass_on(path, body, self._card(body), visit, services))
+
+    def _card(self, body: bytes) -> ModelCard:
+        """Return the model's card where models have upstreams of their own."""
+        registry = self._services.registry
+        if not registry.has_own_upstreams or not body:
+            return registry.find("")
+        try:
+            fields = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            return registry.find("")
+        model = fields.get("model") if isinstance(fields, dict) else None
+        return registry.find(model if isinstance(model, str) else "")
+
+
+def refuse_forms_but_uploads(visit: Visit) -> None:
+    """Refuse browsers' forms, except where OpenAI's API itself wants files as a form."""
+    if not visit.record.route.startswith(("/v1/audio/", "/v1/images/")):
+        refuse_forms(visit.headers)
+
+
+def forwards(services: Services) -> dict[str, Forward]:
+    """Return the allowed paths with what answers them."""
+    return {path: Forward(path, methods, services) for path, methods in ALLOWED.items()}
+
+
+def is_plain(raw_path: bytes) -> bool:
+    """Tell whether a path means the same to everybody: no dots, escapes or empty parts."""
+    return b".." not in raw_path and _PLAIN_PATH.fullmatch(raw_path) is not None

@@ -1,0 +1,136 @@
+"""The front door of `/v1`: every request gets an id, a record, an owner and an answer.
+
+A plain ASGI class before FastAPI's own routing, which the hot path has no use for.
+"""
+
+import re
+from collections.abc import Mapping
+from random import getrandbits
+from typing import Protocol
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.errors import MethodNotAllowed, NotFound, ProxyError
+from app.proxy.caller import ANONYMOUS, Caller
+from app.proxy.interrupt import Interruptible
+from app.proxy.services import Services
+from app.proxy.visit import Visit
+from app.routes.client import Client
+from app.routes.error_responses import tell
+from app.routes.forward import is_plain
+from app.routes.identity import Gate
+from app.telemetry.logs import say, say_mistake
+from app.telemetry.record import ExchangeRecord
+from app.upstream.headers import RawHeaders, value_of
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+
+
+class Endpoint(Protocol):
+    """What answers one path, or all paths below one."""
+
+    route: str
+    methods: frozenset[str]
+
+    async def __call__(self, visit: Visit, client: Client) -> None:
+        """Answer one request."""
+        ...
+
+
+class Nothing:
+    """Answers paths that are not there."""
+
+    route = "unknown"
+    methods = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"})
+
+    async def __call__(self, visit: Visit, client: Client) -> None:  # noqa: ARG002 - as all endpoints
+        """Say so."""
+        raise NotFound
+
+
+class Front:
+    """Serves the API's paths and hands all others to the app behind it."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        endpoints: Mapping[str, Endpoint],
+        gate: Gate,
+        services: Services,
+    ) -> None:
+        self._app = app
+        self._exact = {path: it for path, it in endpoints.items() if not path.endswith("/")}
+        self._below = {path: it for path, it in endpoints.items() if path.endswith("/")}
+        self._nothing = Nothing()
+        self._gate = gate
+        self.services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for the API, or let it through."""
+        if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
+            await self._app(scope, receive, send)
+            return
+        endpoint = self._endpoint(scope)
+        client = Client(scope, receive, send)
+        visit = new_visit(endpoint.route, client)
+        self.services.metrics.in_flight.inc()
+        try:
+            await self._serve(endpoint, visit, client)
+        finally:
+            self._conclude(visit, client)
+
+    def _endpoint(self, scope: Scope) -> Endpoint:
+        endpoint = self._exact.get(scope["path"])
+        if endpoint is not None:
+            return endpoint
+        if is_plain(scope["raw_path"]):
+            for path, below in self._below.items():
+                if scope["path"].startswith(path):
+                    return below
+        return self._nothing
+
+    async def _serve(self, endpoint: Endpoint, visit: Visit, client: Client) -> None:
+        """Let the endpoint answer; whatever it raises is told to the client."""
+        try:
+            with visit.interrupt:
+                self._admit(endpoint, visit)
+                await endpoint(visit, client)
+        except ProxyError as error:
+            await tell(error, visit)
+        except Exception as error:  # noqa: BLE001 - the last line before the client
+            say_mistake("request failed by a mistake in the proxy", error)
+            await tell(ProxyError("The proxy made a mistake; its log says where."), visit)
+
+    def _admit(self, endpoint: Endpoint, visit: Visit) -> None:
+        """Let the request in, or raise what stands against it."""
+        self.services.drain.enter(visit.interrupt)
+        visit.caller = self._gate.caller(visit.headers)
+        visit.record.tenant = visit.caller.tenant
+        if visit.record.method not in endpoint.methods:
+            raise MethodNotAllowed
+
+    def _conclude(self, visit: Visit, client: Client) -> None:
+        """Let go of what the request held, and say what happened to it."""
+        services, record = self.services, visit.record
+        services.drain.leave(visit.interrupt)
+        services.admission.give_back(client.held_bytes)
+        services.metrics.in_flight.dec()
+        if visit.tap is not None:
+            visit.note_usage(visit.tap.usage)
+        record.finish()
+        services.metrics.observe(record)
+        say("request", **record.log_fields())
+
+
+def new_visit(route: str, client: Client) -> Visit:
+    """Return a visit whose caller is not known yet."""
+    scope = client.scope
+    record = ExchangeRecord(request_id(client.headers), route, scope["method"])
+    query = scope["query_string"]
+    return Visit(record, Caller(ANONYMOUS, []), client.headers, query, client, Interruptible())
+
+
+def request_id(headers: RawHeaders) -> str:
+    """Return the client's request id if it is harmless, else a new one."""
+    given = value_of(headers, b"x-request-id")
+    return given.decode("ascii") if _REQUEST_ID.fullmatch(given) else f"{getrandbits(128):032x}"

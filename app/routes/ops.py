@@ -1,0 +1,37 @@
+"""What operators and their machines ask: health, readiness, metrics."""
+
+from fastapi import APIRouter, Request, Response
+
+from app.proxy.services import Services
+from app.routes.identity import AdminGate
+from app.telemetry.metrics import CONTENT_TYPE
+
+
+def ops_routes(services: Services, admin: AdminGate, *, metrics_enabled: bool) -> APIRouter:
+    """Return the operators' endpoints."""
+    router = APIRouter(tags=["operations"])
+
+    @router.get("/health")
+    @router.get("/healthz")
+    async def health() -> dict[str, str]:
+        """Tell that the process answers."""
+        return {"status": "ok"}
+
+    @router.get("/readyz")
+    async def ready(response: Response) -> dict[str, str]:
+        """Tell whether new requests are welcome: 503 as soon as the server is stopping."""
+        if services.drain.is_stopping:
+            response.status_code = 503
+            return {"status": "stopping"}
+        return {"status": "ready"}
+
+    if metrics_enabled:
+
+        @router.get("/metrics")
+        async def metrics(request: Request) -> Response:
+            """Return all figures in Prometheus' text form."""
+            admin.check(request.headers.raw)
+            services.metrics.open_breakers.set(services.upstream.breakers.open_ones())
+            return Response(services.metrics.render(), media_type=CONTENT_TYPE)
+
+    return router

@@ -1,0 +1,204 @@
+"""The wiring: settings become values, values become parts, parts become the app."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from pydantic import SecretStr
+from starlette.exceptions import HTTPException
+
+from app.chat.request import RequestLimits
+from app.environment import BadConfiguration
+from app.errors import MethodNotAllowed, NotFound, ProxyError
+from app.proxy.admission import Admission
+from app.proxy.drain import Drain
+from app.proxy.services import Destinations, ExchangePolicy, Services
+from app.registry.registry import BadRegistry, ModelRegistry, read_registry
+from app.routes.chat import ChatCompletions
+from app.routes.error_responses import error_body, error_headers
+from app.routes.forward import forwards
+from app.routes.front import Front
+from app.routes.identity import AdminGate, Gate
+from app.routes.ops import ops_routes
+from app.settings import Settings
+from app.telemetry.logs import say_mistake
+from app.telemetry.metrics import Metrics
+from app.upstream.client import Upstream, UpstreamPolicy
+from app.upstream.discovery import Windows
+
+LOOPBACK = ("127.", "localhost", "::1", "[::1]")
+
+
+def create_app(
+    settings: Settings,
+    variables: Mapping[str, str] | None = None,
+    *,
+    multiprocess_dir: str | None = None,
+) -> Front:
+    """Return the proxy as an ASGI app; `variables` holds the models' own keys."""
+    services = make_services(settings, variables or {}, multiprocess_dir)
+    gate = Gate(plain(key) for key in settings.auth.keys)
+    admin = AdminGate(plain_or_none(settings.auth.admin_key))
+    chat = ChatCompletions(services)
+    app = FastAPI(
+        title="chat-proxy",
+        lifespan=lifespan_of(services),
+        docs_url="/docs" if settings.server.docs_enabled else None,
+        openapi_url="/openapi.json" if settings.server.docs_enabled else None,
+        redoc_url=None,
+    )
+    app.include_router(ops_routes(services, admin, metrics_enabled=settings.metrics.enabled))
+    app.add_exception_handler(HTTPException, answer_http_exception)
+    app.add_exception_handler(ProxyError, answer_proxy_error)
+    app.add_exception_handler(Exception, answer_mistake)
+    return Front(app, {chat.route: chat, **forwards(services)}, gate, services)
+
+
+def make_services(
+    settings: Settings, variables: Mapping[str, str], multiprocess_dir: str | None = None
+) -> Services:
+    """Return the journey's parts, not opened yet; raise BadConfiguration if they cannot be."""
+    registry = read_models(settings)
+    upstream = Upstream(
+        UpstreamPolicy(
+            settings.upstream.ca_file,
+            settings.upstream.connect_timeout_seconds,
+            settings.upstream.keep_alive_seconds,
+            settings.upstream.breaker_failures,
+            settings.upstream.breaker_seconds,
+        )
+    )
+    return Services(
+        policy=exchange_policy(settings),
+        limits=RequestLimits(
+            settings.limits.max_depth,
+            settings.limits.max_elements,
+            settings.limits.max_messages,
+            settings.limits.max_choices,
+        ),
+        destinations=destinations(settings, registry, variables),
+        registry=registry,
+        upstream=upstream,
+        windows=Windows(upstream, settings.upstream.discovery_seconds),
+        metrics=Metrics(multiprocess_dir),
+        admission=Admission(settings.limits.max_inflight_bytes),
+        drain=Drain(),
+    )
+
+
+def read_models(settings: Settings) -> ModelRegistry:
+    """Return the model registry, or raise BadConfiguration with its one line."""
+    try:
+        return read_registry(settings.registry.file)
+    except BadRegistry as error:
+        raise BadConfiguration(str(error)) from None
+
+
+def exchange_policy(settings: Settings) -> ExchangePolicy:
+    """Return an exchange's limits."""
+    return ExchangePolicy(
+        mode=settings.mode,
+        max_body_bytes=settings.limits.max_body_bytes,
+        max_answer_bytes=settings.limits.max_answer_bytes,
+        first_byte_seconds=settings.upstream.first_byte_timeout_seconds,
+        idle_seconds=settings.upstream.idle_timeout_seconds,
+        total_seconds=settings.upstream.total_timeout_seconds,
+        client_stall_seconds=settings.limits.client_stall_seconds,
+        ping_seconds=settings.server.ping_seconds,
+    )
+
+
+def destinations(
+    settings: Settings, registry: ModelRegistry, variables: Mapping[str, str]
+) -> Destinations:
+    """Return where requests go; a model's key that is named but not set is a mistake."""
+    keys = {}
+    for card in registry.cards:
+        if card.api_key_env:
+            if not variables.get(card.api_key_env):
+                raise BadConfiguration(
+                    f"{settings.registry.file}: model {card.name!r} takes its key from "
+                    f"{card.api_key_env}, which is not set"
+                )
+            keys[card.api_key_env] = variables[card.api_key_env]
+    return Destinations(settings.upstream.base_url, plain_or_none(settings.upstream.api_key), keys)
+
+
+def refuse_to_give_keys_away(settings: Settings, services: Services) -> None:
+    """Raise BadConfiguration when anyone who reaches the port could spend our upstream key."""
+    holds_key = bool(
+        settings.upstream.api_key or settings.summary.api_key or services.destinations.model_keys
+    )
+    is_open = not settings.server.host.startswith(LOOPBACK) and not settings.auth.keys
+    if holds_key and is_open and not settings.auth.allow_anonymous:
+        raise BadConfiguration(
+            f"CHAT_PROXY_SERVER_HOST={settings.server.host!r}: an upstream key is set and anyone "
+            "could use it; set CHAT_PROXY_AUTH_KEYS, or CHAT_PROXY_AUTH_ALLOW_ANONYMOUS=true if "
+            "that is meant"
+        )
+
+
+def lifespan_of(services: Services) -> Any:
+    """Return the lifespan that opens and closes the services.
+
+    What it yields reaches the server that runs the app: the drain to stop it by, the metrics to
+    count what never becomes a request.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, object]]:
+        await services.open()
+        counting = asyncio.create_task(count_every_second(services.metrics))
+        try:
+            yield {"drain": services.drain, "metrics": services.metrics}
+        finally:
+            counting.cancel()
+            await services.close()
+
+    return lifespan
+
+
+async def count_every_second(metrics: Metrics) -> None:
+    """Keep the figures fresh, so that another worker's /metrics has them too."""
+    while True:
+        await asyncio.sleep(1)
+        metrics.flush()
+
+
+async def answer_http_exception(_: Request, error: Exception) -> Response:
+    """Answer what Starlette refuses in OpenAI's shape."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        return response_of(MethodNotAllowed())
+    return response_of(NotFound())
+
+
+async def answer_proxy_error(_: Request, error: Exception) -> Response:
+    """Answer our own errors on FastAPI's routes."""
+    assert isinstance(error, ProxyError)
+    return response_of(error)
+
+
+async def answer_mistake(_: Request, error: Exception) -> Response:
+    """Answer a mistake of ours without a word about its inside."""
+    say_mistake("request failed by a mistake in the proxy", error)
+    return response_of(ProxyError("The proxy made a mistake; its log says where."))
+
+
+def response_of(error: ProxyError) -> Response:
+    """Return the error as a response."""
+    body = error_body(error)
+    headers = {name.decode(): value.decode() for name, value in error_headers(error, body)}
+    return Response(body, error.status, headers)
+
+
+def plain(secret: SecretStr) -> str:
+    """Return the secret itself."""
+    return secret.get_secret_value()
+
+
+def plain_or_none(secret: SecretStr | None) -> str | None:
+    """Return the secret itself, if there is one."""
+    return plain(secret) if secret else None

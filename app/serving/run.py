@@ -1,0 +1,100 @@
+"""Serving: bind the port, then run the app in this process or in several."""
+
+import gc
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+
+import uvicorn
+
+from app.environment import BadConfiguration
+from app.server import create_app, make_services, refuse_to_give_keys_away
+from app.serving.graceful import DrainPolicy, GracefulServer
+from app.serving.protocol import ConnectionLimits, GuardedProtocol
+from app.serving.workers import Workers
+from app.settings import Settings
+from app.telemetry.logs import configure_logging
+
+BACKLOG = 2048
+METRICS_DIR = "PROMETHEUS_MULTIPROC_DIR"
+
+
+def serve(settings: Settings, variables: Mapping[str, str]) -> int:
+    """Serve until a signal comes; return the exit code."""
+    refuse_to_give_keys_away(settings, make_services(settings, variables))
+    listener = listen(settings.server.host, settings.server.port)
+    if settings.server.workers == 1:
+        serve_here(settings, dict(variables), listener)
+        return 0
+    configure_logging(settings.log.level, settings.log.format)
+    with tempfile.TemporaryDirectory(prefix="chat-proxy-metrics-") as metrics_dir:
+        # prometheus_client reads this once, when a worker imports it.
+        os.environ[METRICS_DIR] = metrics_dir  # noqa: TID251 - written, not read
+        args = (settings, dict(variables), listener, metrics_dir)
+        return Workers(settings.server.workers, serve_here, args, metrics_dir).run()
+
+
+def serve_here(
+    settings: Settings,
+    variables: dict[str, str],
+    listener: socket.socket,
+    metrics_dir: str | None = None,
+) -> None:
+    """Run one server in this process."""
+    configure_logging(settings.log.level, settings.log.format)
+    app = create_app(settings, variables, multiprocess_dir=metrics_dir)
+    server = server_of(app, settings)
+    spare_the_collector()
+    server.run(sockets=[listener])
+
+
+def spare_the_collector() -> None:
+    """Take what lives as long as the process out of garbage collection.
+
+    Walking through it again and again costs as much as a third of a small request.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def server_of(app: object, settings: Settings) -> GracefulServer:
+    """Return the server that the settings describe."""
+    limits = settings.limits
+    config = uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        http=partial(  # type: ignore[arg-type]
+            GuardedProtocol,
+            limits=ConnectionLimits(
+                limits.header_seconds,
+                limits.body_seconds,
+                limits.max_header_bytes,
+                limits.max_header_line_bytes,
+                limits.max_headers,
+            ),
+        ),
+        loop="uvloop" if sys.platform != "win32" else "asyncio",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        proxy_headers=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=int(settings.server.keep_alive_seconds),
+    )
+    policy = DrainPolicy(settings.server.drain_grace_seconds, settings.server.drain_seconds)
+    return GracefulServer(config, policy)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Bind the port, or raise BadConfiguration saying why it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise BadConfiguration(
+            f"CHAT_PROXY_SERVER_PORT={port}: cannot listen on {host}: {error.strerror or error}"
+        ) from None

@@ -1,0 +1,119 @@
+"""Log lines: a fixed sentence plus fields, as JSON, or readable on a terminal.
+
+Exceptions are told by their type and places only: their messages may quote a conversation.
+"""
+
+import json
+import logging
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, TextIO
+
+import orjson
+
+Fields = Mapping[str, Any]
+
+_LEVELS = {level: name.lower() for name, level in logging.getLevelNamesMapping().items()}
+INFO = logging.INFO
+WARNING = logging.WARNING
+ERROR = logging.ERROR
+
+
+def json_line(now: float, level: str, sentence: str, fields: Fields) -> str:
+    """Return one JSON object as a line."""
+    told = {"time": _utc(now), "level": level, "message": sentence, **fields}
+    try:
+        return orjson.dumps(told, default=str, option=orjson.OPT_APPEND_NEWLINE).decode()
+    except TypeError:  # lone surrogates, in a model's name for one
+        return json.dumps(told, default=str) + "\n"
+
+
+def text_line(now: float, level: str, sentence: str, fields: Fields) -> str:
+    """Return a line for people: time, level, sentence, then `name=value`."""
+    told = " ".join(f"{name}={_plain(value)}" for name, value in fields.items() if value)
+    clock = time.strftime("%H:%M:%S", time.localtime(now))
+    return f"{clock} {level:7} {_plain(sentence)} {told}".rstrip() + "\n"
+
+
+def _plain(value: object) -> str:
+    """Return the value as one line without control characters."""
+    text = str(value)
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
+def _utc(now: float) -> str:
+    return f"{_utc_second(int(now))}.{int(now % 1 * 1000):03d}Z"
+
+
+@lru_cache(maxsize=2)
+def _utc_second(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+
+
+def _exception(error: BaseException) -> dict[str, Any]:
+    frames = traceback.extract_tb(error.__traceback__)[-8:]
+    return {
+        "exception": type(error).__name__,
+        "at": [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames],
+    }
+
+
+class LogWriter:
+    """Writes lines to one stream; the standard library's logging would cost more than a request."""
+
+    def __init__(self) -> None:
+        self.level = INFO
+        self._stream: TextIO = sys.stderr
+        self._line: Callable[[float, str, str, Fields], str] = json_line
+
+    def configure(self, level: str, form: str, stream: TextIO) -> None:
+        """Choose what is written, how and where."""
+        self.level = logging.getLevelNamesMapping()[level.upper()]
+        self._stream = stream
+        readable = form == "text" or (form == "auto" and stream.isatty())
+        self._line = text_line if readable else json_line
+
+    def write(self, level: int, sentence: str, fields: Fields) -> None:
+        """Write one line if its level is wanted; a stream that is gone is nobody's problem."""
+        if level < self.level:
+            return
+        line = self._line(time.time(), _LEVELS.get(level, "info"), sentence, fields)
+        try:
+            self._stream.write(line)
+            self._stream.flush()
+        except (OSError, ValueError):
+            self.level = logging.CRITICAL + 1
+
+
+_WRITER = LogWriter()
+
+
+def configure_logging(level: str, form: str, stream: TextIO | None = None) -> None:
+    """Send every log line of this process to stderr in the chosen form."""
+    _WRITER.configure(level, form, stream or sys.stderr)
+    logging.basicConfig(level=_WRITER.level, handlers=[Foreign()], force=True)
+    logging.getLogger("uvicorn").setLevel(max(WARNING, _WRITER.level))
+    logging.getLogger("asyncio").setLevel(max(WARNING, _WRITER.level))
+
+
+def say(sentence: str, level: int = INFO, /, **fields: object) -> None:
+    """Write a line: a fixed sentence, and what varies as fields."""
+    _WRITER.write(level, sentence, fields)
+
+
+def say_mistake(sentence: str, error: BaseException) -> None:
+    """Write a line about an exception that nobody expected."""
+    _WRITER.write(ERROR, sentence, _exception(error))
+
+
+class Foreign(logging.Handler):
+    """Takes what libraries log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write it as a line of ours."""
+        error = record.exc_info[1] if record.exc_info else None
+        fields = _exception(error) if error else {}
+        _WRITER.write(record.levelno, record.getMessage(), {"logger": record.name, **fields})

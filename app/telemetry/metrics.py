@@ -1,0 +1,161 @@
+"""Prometheus metrics: one class on its own registry, fed by the record; README lists them."""
+
+from collections import Counter as Counts
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from app.telemetry.record import ExchangeRecord
+
+SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+PENDING_RECORDS = 100
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """Everything that is counted; labels come from closed sets only."""
+
+    def __init__(self, multiprocess_dir: str | None = None) -> None:
+        self._registry = CollectorRegistry()
+        self._multiprocess_dir = multiprocess_dir
+        self._pending: list[ExchangeRecord] = []
+        if multiprocess_dir is None:
+            ProcessCollector(namespace="chat_proxy", registry=self._registry)
+        self.requests = self._counter(
+            "requests", "Answered requests by route, status and error code.", "route status code"
+        )
+        self.request_seconds = self._histogram(
+            "request_seconds", "Time from a request's first byte to its answer's last.", "route"
+        )
+        self.upstream_seconds = self._histogram(
+            "upstream_first_byte_seconds", "Time until the upstream's answer began.", "route"
+        )
+        self.in_flight = self._gauge("requests_in_flight", "Requests that are being answered.")
+        self.tokens = self._counter(
+            "upstream_tokens",
+            "Tokens as the upstream counted them: prompt, completion, cached.",
+            "kind",
+        )
+        self.bytes = self._counter(
+            "bytes", "Bytes of request bodies (in) and answers (out).", "direction"
+        )
+        self.client_aborts = self._counter(
+            "client_abort",
+            "Clients that left early: body, ttfb (before the answer), stream.",
+            "phase",
+        )
+        self.client_stalls = self._counter(
+            "client_stall", "Clients that stopped reading their answer for too long."
+        )
+        self.slow_clients = self._counter(
+            "slow_client", "Requests that did not arrive in time: headers, body.", "phase"
+        )
+        self.refused_connections = self._counter(
+            "bad_http", "Requests refused before they were understood, by error code.", "code"
+        )
+        self.retries = self._counter(
+            "retry", "Requests sent again because a reused connection was closed.", "reason"
+        )
+        self.truncated_streams = self._counter(
+            "stream_truncated", "Streams that the upstream did not finish."
+        )
+        self.untapped_streams = self._counter(
+            "sse_tap_off", "Streams with a line too long to look at; relayed all the same."
+        )
+        self.repeated_keys = self._counter(
+            "dup_key", "Requests whose JSON had a decisive key twice; the last one counts."
+        )
+        self.rate_limited = self._counter("upstream_429", "Answers with status 429.")
+        self.open_breakers = self._gauge(
+            "upstream_breakers_open", "Upstreams that are left alone after repeated failures."
+        )
+        self.internal_errors = self._counter(
+            "internal_error", "Requests that failed by a mistake in the proxy itself."
+        )
+
+    def observe(self, record: ExchangeRecord) -> None:
+        """Count one finished exchange, soon: see flush."""
+        self._pending.append(record)
+        if len(self._pending) >= PENDING_RECORDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Count the records that wait: many at once cost far less than one by one."""
+        pending, self._pending = self._pending, []
+        sums: Counts[tuple[Counter, tuple[str, ...]]] = Counts()
+        for record in pending:
+            sums[self.requests, (record.route, str(record.status), record.code)] += 1
+            sums[self.bytes, ("in",)] += record.bytes_in
+            sums[self.bytes, ("out",)] += record.bytes_out
+            sums[self.tokens, ("prompt",)] += record.prompt_tokens
+            sums[self.tokens, ("completion",)] += record.completion_tokens
+            sums[self.tokens, ("cached",)] += record.cached_tokens
+            self._observe_times(record)
+            if record.code or record.retried or record.status == 429:
+                self._observe_trouble(record)
+        for (counter, labels), amount in sums.items():
+            counter.labels(*labels).inc(amount)
+
+    def _observe_times(self, record: ExchangeRecord) -> None:
+        self.request_seconds.labels(record.route).observe(record.seconds)
+        if record.upstream_seconds is not None:
+            self.upstream_seconds.labels(record.route).observe(record.upstream_seconds)
+
+    def _observe_trouble(self, record: ExchangeRecord) -> None:
+        """Count what went wrong beside the request itself."""
+        if record.retried:
+            self.retries.labels("reused_conn").inc()
+        if record.status == 429:
+            self.rate_limited.inc()
+        if record.code == "client_closed_request":
+            self.client_aborts.labels(record.phase).inc()
+        elif record.code == "client_stalled":
+            self.client_stalls.inc()
+        elif record.code == "upstream_truncated":
+            self.truncated_streams.inc()
+        elif record.code == "internal_error":
+            self.internal_errors.inc()
+
+    def render(self) -> bytes:
+        """Return all figures in Prometheus' text form, of all workers if there are several."""
+        self.flush()
+        if self._multiprocess_dir is None:
+            return generate_latest(self._registry)
+        summed = CollectorRegistry()
+        MultiProcessCollector(summed, path=self._multiprocess_dir)  # type: ignore[no-untyped-call]
+        return generate_latest(summed)
+
+    def documented(self) -> list[tuple[str, str, str, str]]:
+        """Return name, kind, labels and meaning of every metric, for README."""
+        return [_description(value) for value in vars(self).values() if _is_metric(value)]
+
+    def _counter(self, name: str, meaning: str, labels: str = "") -> Counter:
+        return Counter(f"chat_proxy_{name}", meaning, labels.split(), registry=self._registry)
+
+    def _gauge(self, name: str, meaning: str) -> Gauge:
+        return Gauge(
+            f"chat_proxy_{name}", meaning, registry=self._registry, multiprocess_mode="livesum"
+        )
+
+    def _histogram(self, name: str, meaning: str, labels: str) -> Histogram:
+        return Histogram(
+            f"chat_proxy_{name}", meaning, labels.split(), registry=self._registry, buckets=SECONDS
+        )
+
+
+def _is_metric(value: object) -> bool:
+    return isinstance(value, MetricWrapperBase)
+
+
+def _description(metric: MetricWrapperBase) -> tuple[str, str, str, str]:
+    family = next(iter(metric.describe()))
+    name = family.name + ("_total" if family.type == "counter" else "")
+    return name, family.type, ", ".join(metric._labelnames), family.documentation  # noqa: SLF001

@@ -1,0 +1,72 @@
+"""One record for each exchange: headers, log line and metrics are all told from it."""
+
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class ExchangeRecord:
+    """What happened to one request, filled in along its journey."""
+
+    request_id: str
+    route: str
+    method: str
+    started: float = field(default_factory=time.perf_counter)
+    tenant: str = ""
+    model: str = ""
+    streams: bool = False
+    mode: str = "on"
+    compaction: str = "none"
+    status: int = 0
+    code: str = ""
+    phase: str = "head"
+    bytes_in: int = 0
+    bytes_out: int = 0
+    window: int = 0
+    upstream_seconds: float | None = None
+    retried: bool = False
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    seconds: float = 0.0
+
+    def finish(self) -> None:
+        """Stop the clock."""
+        self.seconds = time.perf_counter() - self.started
+
+    def upstream_answered(self) -> None:
+        """Note how long the upstream took to begin."""
+        self.upstream_seconds = time.perf_counter() - self.started
+
+    def response_headers(self) -> list[tuple[bytes, bytes]]:
+        """Return what the client is told about its request."""
+        return [
+            (b"x-request-id", self.request_id.encode("ascii")),
+            (b"x-chat-proxy-compaction", self.compaction.encode("ascii")),
+        ]
+
+    def log_fields(self) -> dict[str, object]:
+        """Return what the log line says: no text, no header, no key."""
+        fields: dict[str, object] = {
+            "request_id": self.request_id,
+            "tenant": self.tenant[:12],
+            "route": self.route,
+            "method": self.method,
+            "model": self.model[:128],
+            "stream": self.streams,
+            "status": self.status,
+            "code": self.code,
+            "phase": self.phase,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+            "ms": round(self.seconds * 1000, 1),
+        }
+        if self.upstream_seconds is not None:
+            fields["upstream_ms"] = round(self.upstream_seconds * 1000, 1)
+        if self.prompt_tokens:
+            fields["prompt_tokens"] = self.prompt_tokens
+            fields["completion_tokens"] = self.completion_tokens
+            fields["cached_tokens"] = self.cached_tokens
+        if self.window:
+            fields["window"] = self.window
+        return fields

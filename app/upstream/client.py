@@ -1,0 +1,215 @@
+"""The upstream: a call goes out, a Reply comes back, and foreign errors stop here."""
+
+import asyncio
+import ssl
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+
+import httpx
+
+from app import errors
+from app.upstream.breaker import Breakers
+from app.upstream.headers import RawHeaders, answered, value_of
+from app.upstream.transport import (
+    Answer,
+    NameNotResolved,
+    NotHttp,
+    PooledTransport,
+    ReusedConnectionClosed,
+    Target,
+    TlsFailed,
+    wire_form,
+)
+
+REMEMBERED_TARGETS = 1_000
+FETCHED_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamPolicy:
+    """How connections to upstreams are made and when they are given up."""
+
+    ca_file: Path | None
+    connect_seconds: float
+    keep_alive_seconds: float
+    breaker_failures: int
+    breaker_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to an upstream, ready to be sent."""
+
+    method: str
+    base_url: str
+    path: str
+    headers: RawHeaders
+    body: bytes = b""
+    query: bytes = b""
+
+
+class Reply:
+    """An upstream's answer whose body is still arriving; let go of it whatever happens."""
+
+    __slots__ = ("_stream", "headers", "retried", "status")
+
+    def __init__(self, answer: Answer, *, retried: bool) -> None:
+        self.status = answer.status
+        self.retried = retried
+        self.headers = list(answered(answer.headers))
+        self._stream = answer.stream
+
+    @property
+    def content_type(self) -> bytes:
+        """The media type in lower case, without parameters."""
+        return value_of(self.headers, b"content-type").partition(b";")[0].strip().lower()
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether the body is compressed, so that nobody here can read it."""
+        return value_of(self.headers, b"content-encoding") not in (b"", b"identity")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything has been read."""
+        return self._stream.is_whole
+
+    async def read_some(self) -> bytes:
+        """Return the next bytes, nothing at the end."""
+        with FOREIGN_ERRORS:
+            return await self._stream.read_some()
+
+    def let_go(self) -> None:
+        """Give the connection back if the answer is whole, close it otherwise."""
+        self._stream.let_go()
+
+
+class Upstream:
+    """Sends calls over one pool of connections."""
+
+    def __init__(self, policy: UpstreamPolicy) -> None:
+        self._policy = policy
+        self._transport: PooledTransport | None = None
+        self._targets: dict[tuple[str, str], Target] = {}
+        self.breakers = Breakers(policy.breaker_failures, policy.breaker_seconds)
+
+    def open(self) -> None:
+        """Make the pool; call it in the event loop that will use it."""
+        self._transport = PooledTransport(
+            ssl.create_default_context(cafile=self._policy.ca_file),
+            connect_seconds=self._policy.connect_seconds,
+            keep_alive_seconds=self._policy.keep_alive_seconds,
+        )
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._transport is not None:
+            await self._transport.aclose()
+
+    async def send(self, call: Call) -> Reply:
+        """Return the upstream's answer, whatever its status; raise an UpstreamError without one."""
+        breaker = self.breakers.of(call.base_url)
+        breaker.check()
+        try:
+            with FOREIGN_ERRORS:
+                reply = await self._send_over_living_connection(call)
+        except errors.UpstreamError:
+            breaker.failed()
+            raise
+        except asyncio.CancelledError:
+            breaker.undecided()
+            raise
+        if reply.status in (502, 503, 504):
+            breaker.failed()
+        else:
+            breaker.succeeded()
+        return reply
+
+    async def fetch(self, method: str, url: str, headers: RawHeaders) -> httpx.Response:
+        """Return a small answer to a question of our own, read to its end."""
+        request = httpx.Request(method, url, headers=headers)
+        with FOREIGN_ERRORS:
+            response = await self._open_transport().handle_async_request(request)
+            try:
+                body = b""
+                async for chunk in response.aiter_raw():
+                    body += chunk
+                    if len(body) > FETCHED_BYTES:
+                        raise errors.UpstreamResponseTooLarge
+            finally:
+                await response.aclose()
+        return httpx.Response(response.status_code, headers=response.headers, content=body)
+
+    async def _send_over_living_connection(self, call: Call) -> Reply:
+        """Try anew when a kept-alive connection turns out to be closed; the last try is fresh."""
+        transport = self._open_transport()
+        target = self._target(call, transport)
+        message = wire_form(call.method, target, framed(call), call.body)
+        try:
+            return Reply(await transport.send(target, message), retried=False)
+        except ReusedConnectionClosed:
+            return Reply(await transport.send(target, message, fresh=True), retried=True)
+
+    def _open_transport(self) -> PooledTransport:
+        if self._transport is None:
+            raise RuntimeError("open() comes before the first call")
+        return self._transport
+
+    def _target(self, call: Call, transport: PooledTransport) -> Target:
+        """Return the address, remembering the few that come again and again."""
+        key = (call.base_url, call.path)
+        target = self._targets.get(key)
+        if target is None:
+            target = transport.target(httpx.URL(call.base_url + call.path))
+            if len(self._targets) < REMEMBERED_TARGETS:
+                self._targets[key] = target
+        return replace(target, path=target.path + b"?" + call.query) if call.query else target
+
+
+def framed(call: Call) -> RawHeaders:
+    """Return the call's headers with those that say how it is sent."""
+    headers = [*call.headers, (b"accept-encoding", b"identity")]
+    if call.body or call.method != "GET":
+        headers.append((b"content-length", b"%d" % len(call.body)))
+    return headers
+
+
+class ForeignErrors:
+    """Turns httpx's errors into ours; nothing else of httpx leaves this package."""
+
+    def __enter__(self) -> None:
+        """Nothing is held, so one of these serves all."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        places: TracebackType | None,
+    ) -> None:
+        if isinstance(error, httpx.TransportError):
+            raise our_error(error) from error
+
+
+FOREIGN_ERRORS = ForeignErrors()
+
+
+def our_error(error: httpx.TransportError) -> errors.UpstreamError:
+    """Return the error that means the same to the client."""
+    for foreign, ours in _MEANINGS:
+        if isinstance(error, foreign):
+            return ours()
+    return errors.UpstreamError()
+
+
+# Read top to bottom: the first that fits is taken, so the special stands before the general.
+_MEANINGS: tuple[tuple[type[httpx.TransportError], type[errors.UpstreamError]], ...] = (
+    (NameNotResolved, errors.UpstreamDnsError),
+    (TlsFailed, errors.UpstreamTlsError),
+    (httpx.ConnectTimeout, errors.UpstreamConnectTimeout),
+    (httpx.TimeoutException, errors.UpstreamFirstByteTimeout),
+    (httpx.ConnectError, errors.UpstreamConnectError),
+    (NotHttp, errors.UpstreamInvalidResponse),
+    (httpx.LocalProtocolError, errors.UpstreamInvalidResponse),
+    (httpx.TransportError, errors.UpstreamReset),
+)

@@ -1,0 +1,141 @@
+"""Who runs in the benchmark, and how each is started."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from bench.servers import REPOSITORY, Launch
+
+NGINX, BARE_RELAY, CHAT_PROXY = "nginx", "bare relay", "chat-proxy"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a contender listens, whom it calls, and a folder for its files."""
+
+    port: int
+    upstream_port: int
+    folder: Path
+
+    @property
+    def upstream_url(self) -> str:
+        """The upstream's address without a path."""
+        return f"http://127.0.0.1:{self.upstream_port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A proxy to measure."""
+
+    name: str
+    version: str
+    launch: Callable[[Place], Launch]
+
+
+def find_nginx() -> str | None:
+    """Return the path of nginx; Debian keeps it out of a user's path."""
+    return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+
+
+def own_contenders() -> list[Contender]:
+    """Return the contenders of every run: the limit, the floor of Python, and ourselves."""
+    relay_version = f"uvicorn {version('uvicorn')}, aiohttp {version('aiohttp')}"
+    return [
+        Contender(NGINX, _nginx_version(), launch_nginx),
+        Contender(BARE_RELAY, relay_version, launch_bare_relay),
+        Contender(CHAT_PROXY, _chat_proxy_version(), launch_chat_proxy),
+    ]
+
+
+def launch_fake_upstream(port: int) -> Launch:
+    """Start the model server that everyone calls."""
+    return Launch([sys.executable, "-m", "bench.fake_upstream", str(port)], port)
+
+
+def launch_bare_relay(place: Place) -> Launch:
+    """Start the smallest relay that Python allows."""
+    module = [sys.executable, "-m", "bench.bare_relay"]
+    return Launch([*module, str(place.port), place.upstream_url], place.port)
+
+
+def launch_chat_proxy(place: Place) -> Launch:
+    """Start chat-proxy as its users do, with nothing kept on disk."""
+    return Launch(
+        [sys.executable, "-m", "app", "serve"],
+        place.port,
+        ready_path="/readyz",
+        environment={
+            "CHAT_PROXY_SERVER_HOST": "127.0.0.1",
+            "CHAT_PROXY_SERVER_PORT": str(place.port),
+            "CHAT_PROXY_UPSTREAM_BASE_URL": f"{place.upstream_url}/v1",
+            "CHAT_PROXY_STORE_URL": "memory:",
+            "CHAT_PROXY_LOG_FORMAT": "json",
+        },
+    )
+
+
+def launch_nginx(place: Place) -> Launch:
+    """Start nginx with one worker and connections to the upstream that are kept."""
+    folder = place.folder / f"nginx-{place.port}"
+    folder.mkdir(exist_ok=True)
+    config = folder / "nginx.conf"
+    config.write_text(_nginx_config(place, folder))
+    command = [find_nginx() or "nginx", "-e", "stderr", "-p", str(folder), "-c", str(config)]
+    return Launch(command, place.port)
+
+
+def _nginx_config(place: Place, folder: Path) -> str:
+    user = "user root;" if os.geteuid() == 0 else ""  # else the worker cannot enter our folder
+    temporary = "\n".join(
+        f"    {kind}_temp_path {folder}/{kind};"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    return f"""
+{user}
+daemon off;
+worker_processes 1;
+pid {folder}/pid;
+error_log stderr notice;  # it tells who stopped it
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+{temporary}
+    client_max_body_size 10m;
+    client_body_buffer_size 256k;
+    keepalive_requests 100000000;
+    upstream model {{
+        server 127.0.0.1:{place.upstream_port};
+        keepalive 512;
+        keepalive_requests 100000000;
+    }}
+    server {{
+        listen 127.0.0.1:{place.port} backlog=1024;
+        location / {{
+            proxy_pass http://model;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_buffering off;
+        }}
+    }}
+}}
+"""
+
+
+def _nginx_version() -> str:
+    nginx = find_nginx()
+    if nginx is None:
+        return "absent"
+    said = subprocess.run([nginx, "-v"], capture_output=True, text=True, check=False)
+    return said.stderr.strip().rpartition("/")[2]
+
+
+def _chat_proxy_version() -> str:
+    with (REPOSITORY / "pyproject.toml").open("rb") as file:
+        project: dict[str, str] = tomllib.load(file)["project"]
+    return project["version"]

@@ -1,0 +1,140 @@
+"""Two gateways of the field, in environments of their own under `bench/.peers/`.
+
+The versions are fixed: a figure means nothing without them, and a new release is not run unseen.
+"""
+
+import json
+import secrets
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.contenders import Contender, Place
+from bench.payloads import MODEL
+from bench.servers import Launch
+
+LITELLM, PORTKEY = "LiteLLM", "Portkey"
+LITELLM_VERSION, PORTKEY_VERSION = "1.106.2", "1.15.2"
+INSTALL_SECONDS = 900
+
+_FOLDER = Path(__file__).resolve().parent / ".peers"
+_LITELLM = _FOLDER / f"litellm-{LITELLM_VERSION}"
+_PORTKEY = _FOLDER / f"portkey-{PORTKEY_VERSION}"
+_PORTKEY_START = _PORTKEY / "node_modules/@portkey-ai/gateway/build/start-server.js"
+# Portkey listens on every address and calls whom its caller names: keep it on the loopback.
+_LISTEN_ON_LOOPBACK = (
+    "data:text/javascript,import net from 'node:net';"
+    "const listen = net.Server.prototype.listen;"
+    "net.Server.prototype.listen = function (port, host, ...rest)"
+    " { return listen.call(this, port, '127.0.0.1', ...rest) }"
+)
+_NO_ACCESS_LOG = json.dumps(
+    {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "loggers": {"uvicorn.access": {"level": "WARNING", "propagate": False}},
+    }
+)
+
+
+class PeerUnavailable(Exception):
+    """A peer cannot be installed here; the text says why."""
+
+
+def install_litellm() -> Contender:
+    """Return the LiteLLM proxy, installed on first use."""
+    requirement = f"litellm[proxy]=={LITELLM_VERSION}"
+    venv = [sys.executable, "-m", "venv", "--clear", str(_LITELLM)]
+    pip = [str(_LITELLM / "bin/python"), "-m", "pip", "install", "--quiet", requirement]
+    _install_once(_LITELLM, [venv, pip])
+    return Contender(LITELLM, LITELLM_VERSION, launch_litellm)
+
+
+def install_portkey() -> Contender:
+    """Return the Portkey gateway, installed on first use."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        raise PeerUnavailable("node and npm are not installed")
+    package = f"@portkey-ai/gateway@{PORTKEY_VERSION}"
+    options = ["--prefix", str(_PORTKEY), "--ignore-scripts", "--no-audit", "--no-fund"]
+    _install_once(_PORTKEY, [[npm, "install", *options, package]])
+    return Contender(PORTKEY, PORTKEY_VERSION, launch_portkey)
+
+
+def launch_litellm(place: Place) -> Launch:
+    """Start LiteLLM with one worker, one model, no database and no request logs."""
+    config = place.folder / f"litellm-{place.port}.yaml"
+    config.write_text(_litellm_config(place))
+    logs = place.folder / f"litellm-{place.port}-logs.json"
+    logs.write_text(_NO_ACCESS_LOG)
+    key = f"sk-{secrets.token_hex(32)}"  # it does not start without one
+    address = ["--host", "127.0.0.1", "--port", str(place.port)]
+    # More than 256 slow answers take longer than its five seconds between two requests.
+    options = ["--num_workers", "1", "--keepalive_timeout", "75", "--log_config", str(logs)]
+    return Launch(
+        [str(_LITELLM / "bin/litellm"), "--config", str(config), *address, *options],
+        place.port,
+        ready_path="/health/readiness",
+        environment={
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "LITELLM_LOG": "ERROR",
+            "LITELLM_MASTER_KEY": key,
+        },
+        headers={"authorization": f"Bearer {key}"},
+    )
+
+
+def launch_portkey(place: Place) -> Launch:
+    """Start Portkey without its console; each request names provider and host."""
+    node = [shutil.which("node") or "node", "--import", _LISTEN_ON_LOOPBACK]
+    return Launch(
+        [*node, str(_PORTKEY_START), f"--port={place.port}", "--headless"],
+        place.port,
+        ready_path="/",
+        environment={"NODE_ENV": "production", "TRUSTED_CUSTOM_HOSTS": "127.0.0.1"},
+        headers={
+            "x-portkey-provider": "openai",
+            "x-portkey-custom-host": f"{place.upstream_url}/v1",
+        },
+    )
+
+
+def _litellm_config(place: Place) -> str:
+    return f"""
+model_list:
+  - model_name: {MODEL}
+    litellm_params:
+      model: openai/{MODEL}
+      api_base: {place.upstream_url}/v1
+      api_key: sk-bench
+litellm_settings:
+  telemetry: false
+  set_verbose: false
+  num_retries: 0
+  callbacks: []
+general_settings:
+  disable_spend_logs: true
+"""
+
+
+def _install_once(folder: Path, commands: list[list[str]]) -> None:
+    """Run the commands unless they have succeeded before."""
+    done = folder / "installed"
+    if done.exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for command in commands:
+        _run(command)
+    done.touch()
+
+
+def _run(command: list[str]) -> None:
+    try:
+        subprocess.run(command, capture_output=True, text=True, check=True, timeout=INSTALL_SECONDS)
+    except subprocess.CalledProcessError as error:
+        last = (error.stderr or error.stdout or "no output").strip().splitlines()[-1]
+        reason = f"{Path(command[0]).name} failed: {last}"
+        raise PeerUnavailable(reason) from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PeerUnavailable(str(error)) from error
