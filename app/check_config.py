@@ -4,16 +4,15 @@ import asyncio
 import sys
 from collections.abc import Iterator, Mapping
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
+from app.environment import shown
 from app.errors import UpstreamError
 from app.proxy.caller import ANONYMOUS, Caller
 from app.proxy.services import Services
 from app.registry.model_card import ModelCard
 from app.server import make_services, refuse_to_give_keys_away
 from app.settings import PREFIX, Settings
-
-MASK = "********"
 
 
 def check_config(settings: Settings, variables: Mapping[str, str], *, probe: bool) -> int:
@@ -28,24 +27,21 @@ def check_config(settings: Settings, variables: Mapping[str, str], *, probe: boo
 
 
 def effective(model: BaseModel, prefix: str) -> Iterator[str]:
-    """Yield every setting as a line of .env; what is not the default is marked."""
-    for name, field in type(model).model_fields.items():
-        value = getattr(model, name)
+    """Yield every setting as a line of .env, keys masked; what somebody has set is marked."""
+    for name, value in model:
         if isinstance(value, BaseModel):
             yield from effective(value, f"{prefix}{name.upper()}_")
         else:
-            mark = "" if value == field.get_default() else "  # set"
-            yield f"{prefix}{name.upper()}={shown(value)}{mark}"
+            mark = "  # set" if name in model.model_fields_set else ""
+            yield f"{prefix}{name.upper()}={shown(prefix + name.upper(), written(value))}{mark}"
 
 
-def shown(value: object) -> str:
-    """Return a value as it would be written, with keys masked."""
+def written(value: object) -> str:
+    """Return a value as it would be written into .env."""
     if value is None:
         return ""
-    if isinstance(value, SecretStr):
-        return MASK
     if isinstance(value, tuple):
-        return ",".join(shown(item) for item in value)
+        return ",".join(written(item) for item in value)
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)
@@ -59,6 +55,7 @@ def describe(card: ModelCard) -> str:
         "upstream": card.base_url,
         "key from": card.api_key_env,
         "aliases": ", ".join(card.aliases),
+        "overrides": ", ".join(card.overrides),
     }
     return "; ".join(f"{name} {value}" for name, value in told.items() if value not in (None, ""))
 
@@ -81,6 +78,9 @@ async def probe_one(services: Services, base_url: str, card: ModelCard) -> bool:
     try:
         windows = await services.windows.ask(base_url, credentials)
     except (UpstreamError, TimeoutError) as error:
+        if not credentials and "answered 401" in str(error):
+            _print(f"upstream {base_url}: ok; it wants a key, which clients bring")
+            return True
         _print(f"upstream {base_url}: {error or 'no answer in time'}")
         return False
     models = ", ".join(f"{name} (window {window})" for name, window in windows.items())

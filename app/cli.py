@@ -1,6 +1,7 @@
 """The command line: serve, demo, check-config."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -23,6 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         for line in str(error).splitlines():
             sys.stderr.write(f"chat-proxy: {line}\n")
         sys.exit(EXIT_BAD_CONFIGURATION)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough, as head does; nothing is left to be flushed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -11,15 +11,23 @@ from typing import Any
 from dotenv import dotenv_values
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_settings import SettingsError
 
 from app.settings import PREFIX, Settings
+
+# What a model's registry entry may set for itself; the rest is decided before a model is known.
+PER_MODEL = frozenset(
+    {"mode", "vision", "media", "tools", "prune", "budget", "summary", "replay", "tokens"}
+)
 
 # Kubernetes sets these in every pod beside a Service that is called chat-proxy.
 _KUBERNETES = re.compile(
     r"CHAT_PROXY_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
-_PASSWORD = re.compile(r"//[^/@\s]*@")
-_SECRET_WORDS = re.compile(r"KEY|SECRET|TOKEN(?!S)|PASS")
+_SECRET_NAME = re.compile(r"KEY|SECRET|TOKEN(?!S)|PASS|CREDENTIAL|BEARER")
+_SECRET_VALUE = re.compile(r"\b(sk|pk|rk|hf|gsk|ghp|xai|nvapi|Bearer)[-_ ]\w")
+_PASSWORD = re.compile(r"//\S*@")
+_PASSWORD_IN_QUERY = re.compile(r"(?i)(pass\w*|secret|token|key)=[^&\s]*")
 
 
 class BadConfiguration(Exception):
@@ -34,15 +42,22 @@ def read_settings(env_file: Path | None = Path(".env")) -> Settings:
         settings = Settings(_env_file=env_file)
     except ValidationError as error:
         mistakes += (_explain(dict(detail), variables) for detail in error.errors())
-        raise BadConfiguration("\n".join(dict.fromkeys(mistakes))) from None
+    except SettingsError:
+        # A whole section in one variable; such a name is among the unknown ones already.
+        assert mistakes
     if mistakes:
-        raise BadConfiguration("\n".join(mistakes))
+        raise BadConfiguration("\n".join(dict.fromkeys(mistakes)))
     return settings
 
 
 def read_variables(env_file: Path | None = Path(".env")) -> Mapping[str, str]:
     """Return the environment, completed by the file's variables."""
-    from_file = dotenv_values(env_file) if env_file else {}
+    try:
+        from_file = dotenv_values(env_file) if env_file else {}
+    except OSError as error:
+        raise BadConfiguration(f"{env_file}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadConfiguration(f"{env_file}: is not UTF-8") from None
     known = {name: value for name, value in from_file.items() if value is not None}
     return MappingProxyType(known | os.environ)
 
@@ -50,6 +65,53 @@ def read_variables(env_file: Path | None = Path(".env")) -> Mapping[str, str]:
 def setting_names() -> dict[str, FieldInfo]:
     """Return every setting's environment variable with its field, in the order of the file."""
     return dict(_names_of(Settings, PREFIX))
+
+
+def overridden(settings: Settings, overrides: Mapping[str, object]) -> Settings:
+    """Return the settings as a model's registry entry changes them, or raise BadConfiguration.
+
+    An override is called as its variable is, in lower case and without the prefix.
+    """
+    changes: dict[str, Any] = {}
+    for name, value in overrides.items():
+        section, _, field = name.partition("_")
+        if PREFIX + name.upper() not in setting_names() or name != name.lower():
+            nearest = _nearest(PREFIX + name.upper()).removeprefix(PREFIX).lower()
+            raise BadConfiguration(f"{name!r}: there is no such setting; did you mean {nearest!r}?")
+        if section not in PER_MODEL:
+            raise BadConfiguration(f"{name!r}: cannot be set for one model")
+        if field:
+            changes.setdefault(section, dict(getattr(settings, section)))[field] = value
+        else:
+            changes[section] = value
+    return _validated(settings, changes)
+
+
+def _validated(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    try:
+        # Every field is given, so nothing is taken from the environment again.
+        return Settings(_env_file=None, **{**dict(settings), **changes})
+    except ValidationError as error:
+        detail = error.errors()[0]
+        name = "_".join(str(word) for word in detail["loc"] if isinstance(word, str))
+        raise BadConfiguration(f"{name!r}: {_reason(dict(detail))}") from None
+
+
+def shown(name: str, value: str) -> str:
+    """Return a variable's value as it may be printed: keys and passwords masked.
+
+    A name that is not ours is judged by the nearest one and by its looks: a mistyped key's name
+    holds a key too.
+    """
+    field = setting_names().get(name)
+    if field is None:
+        looks_secret = _SECRET_NAME.search(name) or _SECRET_VALUE.search(value)
+        masked = bool(looks_secret) or is_secret(setting_names()[_nearest(name)])
+    else:
+        masked = is_secret(field)
+    if masked:
+        return "***" if value else ""
+    return _PASSWORD_IN_QUERY.sub(r"\1=***", _PASSWORD.sub("//***@", value))
 
 
 def is_secret(field: FieldInfo) -> bool:
@@ -74,25 +136,28 @@ def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def _unknown(name: str, variables: Mapping[str, str]) -> str:
-    nearest = get_close_matches(name, setting_names(), n=1, cutoff=0.0)[0]
-    shown = _shown(name, setting_names()[nearest], variables)
-    return f"{name}={shown}: there is no such setting; did you mean {nearest}?"
+    told = _told(name, variables)
+    return f"{told}: there is no such setting; did you mean {_nearest(name)}?"
 
 
-def _shown(name: str, field: FieldInfo, variables: Mapping[str, str]) -> str:
-    """Return the variable's value as it may be printed: a mistyped key's name is a key too."""
-    if is_secret(field) or _SECRET_WORDS.search(name):
-        return "***"
-    value = next((value for key, value in variables.items() if key.upper() == name), "")
-    return repr(_PASSWORD.sub("//***@", value))
+def _nearest(name: str) -> str:
+    return get_close_matches(name, setting_names(), n=1, cutoff=0.0)[0]
 
 
 def _explain(detail: dict[str, Any], variables: Mapping[str, str]) -> str:
     """Name the variable, its value and what is wrong with it."""
     words = [str(word) for word in detail["loc"] if isinstance(word, str)]
     name = PREFIX + "_".join(words).upper()
-    field = setting_names().get(name)
-    if field is None:
+    if name not in setting_names():
         return _unknown(name, variables)
-    reason = detail["msg"].removeprefix("Value error, ")
-    return f"{name}={_shown(name, field, variables)}: {reason}"
+    return f"{_told(name, variables)}: {_reason(detail)}"
+
+
+def _told(name: str, variables: Mapping[str, str]) -> str:
+    value = next((value for key, value in variables.items() if key.upper() == name), "")
+    return f"{name}={shown(name, value)!r}"
+
+
+def _reason(detail: dict[str, Any]) -> str:
+    reason: str = detail["msg"]
+    return reason.removeprefix("Value error, ")

@@ -1,8 +1,11 @@
 """The wiring: settings become values, values become parts, parts become the app."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -10,7 +13,7 @@ from pydantic import SecretStr
 from starlette.exceptions import HTTPException
 
 from app.chat.request import RequestLimits
-from app.environment import BadConfiguration
+from app.environment import BadConfiguration, overridden
 from app.errors import MethodNotAllowed, NotFound, ProxyError
 from app.proxy.admission import Admission
 from app.proxy.drain import Drain
@@ -21,14 +24,12 @@ from app.routes.error_responses import error_body, error_headers
 from app.routes.forward import forwards
 from app.routes.front import Front
 from app.routes.identity import AdminGate, Gate
-from app.routes.ops import ops_routes
+from app.routes.ops import ops_routes, refresh
 from app.settings import Settings
 from app.telemetry.logs import say_mistake
 from app.telemetry.metrics import Metrics
 from app.upstream.client import Upstream, UpstreamPolicy
 from app.upstream.discovery import Windows
-
-LOOPBACK = ("127.", "localhost", "::1", "[::1]")
 
 
 def create_app(
@@ -48,6 +49,7 @@ def create_app(
         docs_url="/docs" if settings.server.docs_enabled else None,
         openapi_url="/openapi.json" if settings.server.docs_enabled else None,
         redoc_url=None,
+        redirect_slashes=False,
     )
     app.include_router(ops_routes(services, admin, metrics_enabled=settings.metrics.enabled))
     app.add_exception_handler(HTTPException, answer_http_exception)
@@ -63,7 +65,7 @@ def make_services(
     registry = read_models(settings)
     upstream = Upstream(
         UpstreamPolicy(
-            settings.upstream.ca_file,
+            usable_ca_file(settings.upstream.ca_file),
             settings.upstream.connect_timeout_seconds,
             settings.upstream.keep_alive_seconds,
             settings.upstream.breaker_failures,
@@ -91,9 +93,27 @@ def make_services(
 def read_models(settings: Settings) -> ModelRegistry:
     """Return the model registry, or raise BadConfiguration with its one line."""
     try:
-        return read_registry(settings.registry.file)
+        registry = read_registry(settings.registry.file)
     except BadRegistry as error:
         raise BadConfiguration(str(error)) from None
+    for card in registry.cards:
+        try:
+            overridden(settings, card.overrides)
+        except BadConfiguration as error:
+            where = f"{settings.registry.file}: model {card.name!r}: overrides"
+            raise BadConfiguration(f"{where}: {error}") from None
+    return registry
+
+
+def usable_ca_file(path: Path | None) -> Path | None:
+    """Return the file with the certificate authorities, or raise BadConfiguration."""
+    try:
+        if path:
+            ssl.create_default_context(cafile=path)
+    except OSError as error:
+        reason = "no PEM certificates in it" if isinstance(error, ssl.SSLError) else error.strerror
+        raise BadConfiguration(f"CHAT_PROXY_UPSTREAM_CA_FILE={str(path)!r}: {reason}") from None
+    return path
 
 
 def exchange_policy(settings: Settings) -> ExchangePolicy:
@@ -131,13 +151,21 @@ def refuse_to_give_keys_away(settings: Settings, services: Services) -> None:
     holds_key = bool(
         settings.upstream.api_key or settings.summary.api_key or services.destinations.model_keys
     )
-    is_open = not settings.server.host.startswith(LOOPBACK) and not settings.auth.keys
+    is_open = not is_loopback(settings.server.host) and not settings.auth.keys
     if holds_key and is_open and not settings.auth.allow_anonymous:
         raise BadConfiguration(
             f"CHAT_PROXY_SERVER_HOST={settings.server.host!r}: an upstream key is set and anyone "
             "could use it; set CHAT_PROXY_AUTH_KEYS, or CHAT_PROXY_AUTH_ALLOW_ANONYMOUS=true if "
             "that is meant"
         )
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches the address; a name could be anything."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def lifespan_of(services: Services) -> Any:
@@ -149,8 +177,12 @@ def lifespan_of(services: Services) -> Any:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, object]]:
-        await services.open()
-        counting = asyncio.create_task(count_every_second(services.metrics))
+        try:
+            await services.open()
+        except Exception as error:
+            say_mistake("the proxy could not start", error)
+            raise
+        counting = asyncio.create_task(count_regularly(services))
         try:
             yield {"drain": services.drain, "metrics": services.metrics}
         finally:
@@ -160,11 +192,14 @@ def lifespan_of(services: Services) -> Any:
     return lifespan
 
 
-async def count_every_second(metrics: Metrics) -> None:
+async def count_regularly(services: Services, pause_seconds: float = 1) -> None:
     """Keep the figures fresh, so that another worker's /metrics has them too."""
     while True:
-        await asyncio.sleep(1)
-        metrics.flush()
+        await asyncio.sleep(pause_seconds)
+        try:
+            refresh(services)
+        except Exception as error:  # noqa: BLE001 - figures may be missing, counting goes on
+            say_mistake("metrics could not be counted", error)
 
 
 async def answer_http_exception(_: Request, error: Exception) -> Response:
@@ -181,9 +216,8 @@ async def answer_proxy_error(_: Request, error: Exception) -> Response:
     return response_of(error)
 
 
-async def answer_mistake(_: Request, error: Exception) -> Response:
-    """Answer a mistake of ours without a word about its inside."""
-    say_mistake("request failed by a mistake in the proxy", error)
+async def answer_mistake(_: Request, __: Exception) -> Response:
+    """Answer a mistake of ours without a word about its inside; it is raised again and logged."""
     return response_of(ProxyError("The proxy made a mistake; its log says where."))
 
 

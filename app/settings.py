@@ -22,7 +22,8 @@ PREFIX = "CHAT_PROXY_"
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Pause = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 
@@ -44,17 +45,26 @@ def _base_url(value: str) -> str:
     return f"{url.scheme}://{url.host}{port}{path}"
 
 
-def _one_line(value: SecretStr) -> SecretStr:
+def _fits_a_header(value: SecretStr) -> SecretStr:
     """Refuse a key that cannot be a header value, as one read from a file with its line end."""
-    if not value.get_secret_value().isprintable() or not value.get_secret_value().isascii():
-        raise ValueError("must be printable ASCII without line breaks")
+    key = value.get_secret_value()
+    if not key.isprintable() or not key.isascii() or key != key.strip():
+        raise ValueError("must be printable ASCII without line breaks or blanks around it")
     return value
+
+
+def _split_keys(value: object) -> object:
+    """Read keys as words; a value without any would open the door that it was meant to shut."""
+    keys = _split(value)
+    if isinstance(value, str) and not keys:
+        raise ValueError("holds no key")
+    return keys
 
 
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 BaseUrl = Annotated[str, AfterValidator(_base_url)]
-Key = Annotated[SecretStr, AfterValidator(_one_line)]
-Keys = Annotated[tuple[Key, ...], NoDecode, BeforeValidator(_split)]
+Key = Annotated[SecretStr, AfterValidator(_fits_a_header)]
+Keys = Annotated[tuple[Key, ...], NoDecode, BeforeValidator(_split_keys)]
 
 
 class Section(BaseModel):
@@ -78,9 +88,9 @@ class ServerSettings(Section):
     """How long an idle client connection stays open."""
     drain_seconds: Seconds = 120
     """After SIGTERM, how long running answers may take before they end with an error frame."""
-    drain_grace_seconds: Annotated[float, Field(ge=0)] = 3
+    drain_grace_seconds: Pause = 3
     """After SIGTERM, how long new requests are still taken, so that load balancers notice."""
-    ping_seconds: Annotated[float, Field(ge=0)] = 15
+    ping_seconds: Pause = 15
     """While the upstream is silent after its headers, send `: ping` this often; 0 = never."""
     docs_enabled: bool = False
     """Serve the OpenAPI pages of the proxy's own endpoints at `/docs`."""

@@ -42,6 +42,8 @@ def main() -> int:
     except ServerFailed as error:
         print(f"!! {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     print(report(results))
     if options.json is not None:
         write(results, options.json)

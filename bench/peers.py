@@ -22,6 +22,14 @@ _FOLDER = Path(__file__).resolve().parent / ".peers"
 _LITELLM = _FOLDER / f"litellm-{LITELLM_VERSION}"
 _PORTKEY = _FOLDER / f"portkey-{PORTKEY_VERSION}"
 _PORTKEY_START = _PORTKEY / "node_modules/@portkey-ai/gateway/build/start-server.js"
+# From 1.14.2 on every stream fails, "TypeError: immutable": Portkey-AI/gateway issue 1389.
+_PORTKEY_PACKAGE = json.dumps(
+    {
+        "private": True,
+        "dependencies": {"@portkey-ai/gateway": PORTKEY_VERSION},
+        "overrides": {"@hono/node-server": "1.14.1", "@hono/node-ws": "1.2.0"},
+    }
+)
 # Portkey listens on every address and calls whom its caller names: keep it on the loopback.
 _LISTEN_ON_LOOPBACK = (
     "data:text/javascript,import net from 'node:net';"
@@ -56,9 +64,10 @@ def install_portkey() -> Contender:
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         raise PeerUnavailable("node and npm are not installed")
-    package = f"@portkey-ai/gateway@{PORTKEY_VERSION}"
     options = ["--prefix", str(_PORTKEY), "--ignore-scripts", "--no-audit", "--no-fund"]
-    _install_once(_PORTKEY, [[npm, "install", *options, package]])
+    _PORTKEY.mkdir(parents=True, exist_ok=True)
+    (_PORTKEY / "package.json").write_text(_PORTKEY_PACKAGE)
+    _install_once(_PORTKEY, [[npm, "install", *options]])
     return Contender(PORTKEY, PORTKEY_VERSION, launch_portkey)
 
 

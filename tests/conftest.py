@@ -4,10 +4,17 @@ import os
 
 import pytest
 
+from app.telemetry.logs import configure_logging
+
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _quiet() -> None:
+    configure_logging("error", "json")
 
 
 @pytest.fixture(autouse=True)

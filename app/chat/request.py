@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -23,7 +24,9 @@ MAX_DIGITS = 1_000
 _SLICE_BYTES = 256 * 1024
 
 # What is decided by these keys must be what the upstream reads: twice the same key is settled here.
-_DECISIVE_KEYS = (b'"model"', b'"messages"', b'"stream"', b'"n"')
+_DECISIVE_KEYS = ("model", "messages", "stream", "n")
+_QUOTED_KEYS = tuple(f'"{key}"'.encode() for key in _DECISIVE_KEYS)
+_ESCAPED_LETTER = re.compile(rb"\\u00(?:6[14-7c-fC-F]|7[2-4])")  # any of those keys' letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +65,11 @@ def read_request(body: bytes, limits: RequestLimits) -> ChatRequest:
     fields = _parse(text)
     if not isinstance(fields, dict):
         raise InvalidJsonRoot
-    openers = text.count(b"{") + text.count(b"[")
-    if openers > limits.max_depth and is_deeper_than(limits.max_depth, fields):
+    if is_deeper_than(limits.max_depth, fields):
         raise TooDeep(f"The body is nested deeper than {limits.max_depth} levels.")
     _check_counts(fields, limits)
-    if _may_repeat_a_key(text):
+    if _may_repeat_a_key(text, fields):
         fields, body = _with_single_keys(text, fields, body)
-        _check_counts(fields, limits)
     return ChatRequest(body, fields)
 
 
@@ -118,6 +119,8 @@ def _parse(text: bytes) -> Any:
 
 def _parse_leniently(text: bytes, **hooks: Any) -> Any:
     """Accept lone surrogates and long integers; refuse NaN, infinities and endless digits."""
+    if b"\0" in text[:4]:
+        raise InvalidEncoding  # UTF-16 or UTF-32, told by the zeros beside the first character
     try:
         return json.loads(
             text.decode("utf-8"),
@@ -153,18 +156,28 @@ def _bounded(digits: str) -> int:
     return int(digits)
 
 
-def _may_repeat_a_key(text: bytes) -> bool:
-    """Tell cheaply whether a decisive key could stand twice, escaped letters considered."""
-    for key in _DECISIVE_KEYS:
-        if text.count(key) > 1:
-            return True
-    return b"\\u006" in text or b"\\u007" in text
+def _may_repeat_a_key(text: bytes, fields: dict[str, Any]) -> bool:
+    """Tell cheaply whether a decisive key could stand twice in one object.
+
+    Most clients write JSON as orjson does: then the parsed request, written again, is the text,
+    and nothing was lost. Else, where it has a key as often as the text, none was lost; that would
+    not hold if the text could hide one behind escaped letters.
+    """
+    try:
+        written = orjson.dumps(fields)
+    except orjson.JSONEncodeError:
+        return True
+    if written == text:
+        return False
+    if _ESCAPED_LETTER.search(text):
+        return True
+    return any(text.count(key) != written.count(key) for key in _QUOTED_KEYS)
 
 
 def _with_single_keys(
     text: bytes, fields: dict[str, Any], body: bytes
 ) -> tuple[dict[str, Any], bytes]:
-    """Write the request anew from its last values when a top-level key stands twice."""
+    """Write the request anew from its last values when a decisive key stands twice in it."""
     root: list[tuple[str, Any]] = []
 
     def remember(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -172,6 +185,7 @@ def _with_single_keys(
         return dict(pairs)
 
     exact = _parse_leniently(text, object_pairs_hook=remember)
-    if len(root) == len(exact):
+    names = [name for name, _ in root]
+    if all(names.count(key) <= 1 for key in _DECISIVE_KEYS):
         return fields, body
     return exact, json.dumps(exact, separators=(",", ":")).encode("ascii")

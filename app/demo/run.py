@@ -37,13 +37,13 @@ Ctrl-C stops it.
 
 def run_demo(settings: Settings, window: int) -> int:
     """Serve the demo model and the proxy in front of it until Ctrl-C."""
-    host, port = settings.server.host, settings.server.port
-    listen(host, port).close()
-    root = f"http://{host}:{port}"
+    listener = listen(settings.server.host, settings.server.port)
+    host, port = listener.getsockname()[:2]
+    root = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     model_url = start_model(DemoModel(window))
     sys.stdout.write(WHAT_TO_TRY.format(window=window, url=f"{root}/v1", root=root))
     sys.stdout.flush()
-    return serve(for_demo(settings, model_url), {})
+    return serve(for_demo(settings, model_url), {}, listener)
 
 
 def for_demo(settings: Settings, model_url: str) -> Settings:

@@ -1,13 +1,20 @@
 """The journey of a request: find its model, send it, relay the answer."""
 
+import asyncio
+
 from app.chat.request import ChatRequest
-from app.errors import UpstreamFirstByteTimeout, UpstreamRedirect
+from app.errors import (
+    UpstreamError,
+    UpstreamFirstByteTimeout,
+    UpstreamInvalidResponse,
+    UpstreamRedirect,
+)
 from app.proxy.interrupt import Watchdog
 from app.proxy.relay import Relay, RelayBytes, RelayChat
 from app.proxy.services import Services
 from app.proxy.visit import Visit
 from app.registry.model_card import ModelCard
-from app.upstream.client import Call
+from app.upstream.client import Call, Reply
 from app.upstream.headers import sent_on
 
 
@@ -65,14 +72,34 @@ async def _exchange(call: Call, relay: Relay, visit: Visit, services: Services) 
         UpstreamFirstByteTimeout,
     )
     try:
-        reply = await services.upstream.send(call)
-        visit.record.upstream_answered()
-        visit.record.retried = reply.retried
+        reply = await _send(call, visit, services)
         try:
-            if 300 <= reply.status < 400:
-                raise UpstreamRedirect
+            refuse_odd(reply.status)
             await relay.run(reply, watchdog)
         finally:
             reply.let_go()
     finally:
         watchdog.close()
+        if visit.tap is not None and visit.tap.off:
+            services.metrics.untapped_streams.inc()
+
+
+async def _send(call: Call, visit: Visit, services: Services) -> Reply:
+    """Return the upstream's answer; one that does not come in time counts against the upstream."""
+    try:
+        reply = await services.upstream.send(call)
+    except asyncio.CancelledError:
+        if isinstance(visit.interrupt.reason, UpstreamError):
+            services.upstream.breakers.of(call.base_url).failed()
+        raise
+    visit.record.upstream_answered()
+    visit.record.retried = reply.retried
+    return reply
+
+
+def refuse_odd(status: int) -> None:
+    """Refuse what is no answer to a client's question: redirects, and statuses nobody asked for."""
+    if status == 304 or not 200 <= status < 600:
+        raise UpstreamInvalidResponse
+    if 300 <= status < 400:
+        raise UpstreamRedirect

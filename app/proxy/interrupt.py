@@ -10,10 +10,11 @@ from app.errors import ProxyError, UpstreamTotalTimeout
 class Interruptible:
     """Wraps the body of an exchange; `stop(reason)` makes it raise that reason where it waits."""
 
-    __slots__ = ("_task", "reason")
+    __slots__ = ("_cancelled_before", "_task", "reason")
 
     def __init__(self) -> None:
         self._task: asyncio.Task[object] | None = None
+        self._cancelled_before = 0
         self.reason: ProxyError | None = None
 
     def stop(self, reason: ProxyError) -> None:
@@ -23,7 +24,9 @@ class Interruptible:
             self._task.cancel()
 
     def __enter__(self) -> Self:
-        self._task = asyncio.current_task()
+        self._task = task = asyncio.current_task()
+        assert task is not None
+        self._cancelled_before = task.cancelling()
         return self
 
     def __exit__(
@@ -32,10 +35,12 @@ class Interruptible:
         error: BaseException | None,
         places: TracebackType | None,
     ) -> None:
+        """Raise the reason in place of our cancellation; somebody else's goes on."""
         task, self._task = self._task, None
-        if kind is not None and issubclass(kind, asyncio.CancelledError) and self.reason:
-            assert task is not None
-            task.uncancel()
+        if self.reason is None or task is None:
+            return
+        is_ours = task.uncancel() <= self._cancelled_before
+        if is_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
             raise self.reason from None
 
 

@@ -1,13 +1,16 @@
 """Bytes through as they come: held back only while an error could still be told properly."""
 
 import asyncio
+import json
 import re
 from abc import ABC, abstractmethod
+from contextlib import suppress
 
 import orjson
 
 from app.errors import (
     ClientStalled,
+    UpstreamError,
     UpstreamFirstByteTimeout,
     UpstreamIdleTimeout,
     UpstreamInvalidResponse,
@@ -25,7 +28,9 @@ EVENT_STREAM = b"text/event-stream"
 HELD_BYTES = 8 * 1024 * 1024
 PARSED_BYTES = 256 * 1024
 FIRST_EVENT_BYTES = 64 * 1024
+ENDING_SECONDS = 0.25
 PING = b": ping\n\n"
+STREAM_ERROR = "upstream_stream_error"
 
 _REFUSAL_BEGINS = re.compile(rb"\s*data: ?\{\s*\"error\"")
 _REFUSAL = re.compile(rb"\s*data: ?(\{\s*\"error\".*)\r?\n")
@@ -59,8 +64,9 @@ class Relay(ABC):
         self._record.phase = "stream"
         await self._sink.start(status, [*headers, *self._record.response_headers()])
 
-    async def _send_whole(self, reply: Reply, body: bytes) -> None:
-        await self._start(reply.status, [*reply.headers, (b"content-length", b"%d" % len(body))])
+    async def _send_whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        length = [(b"content-length", b"%d" % len(body))] if status != 204 else []
+        await self._start(status, [*headers, *length])
         await self._sink.end(body)
         self._record.bytes_out += len(body)
 
@@ -72,7 +78,7 @@ class RelayBytes(Relay):
         """Send every piece as it comes; a broken answer breaks the client's connection too."""
         chunk = await self._read(reply, watchdog)
         if reply.is_whole:
-            await self._send_whole(reply, chunk)
+            await self._send_whole(reply.status, reply.headers, chunk)
             return
         await self._start(reply.status, reply.headers)
         while chunk:
@@ -98,20 +104,23 @@ class RelayChat(Relay):
         while chunk := await self._read(reply, watchdog):
             pieces.append(chunk)
             size += len(chunk)
+            if size > self._policy.max_answer_bytes:
+                raise UpstreamResponseTooLarge
             if size > HELD_BYTES:
-                await self._pour(reply, b"".join(pieces), watchdog)
+                await self._pour(reply, pieces, watchdog)
                 return
         body = b"".join(pieces)
         if reply.status in (204, 205):
             raise UpstreamInvalidResponse
         if reply.status < 300 and not reply.is_encoded:
             self._visit.note_usage(usage_of_completion(body))
-        await self._send_whole(reply, body)
+        await self._send_whole(reply.status, reply.headers, body)
 
-    async def _pour(self, reply: Reply, held: bytes, watchdog: Watchdog) -> None:
+    async def _pour(self, reply: Reply, held: list[bytes], watchdog: Watchdog) -> None:
         """Relay an answer too large to hold, up to the limit."""
         await self._start(reply.status, reply.headers)
-        await self._write(held, watchdog)
+        await self._write(b"".join(held), watchdog)
+        held.clear()
         while chunk := await self._read(reply, watchdog):
             if self._record.bytes_out + len(chunk) > self._policy.max_answer_bytes:
                 raise UpstreamResponseTooLarge
@@ -132,10 +141,22 @@ class RelayChat(Relay):
         while chunk:
             if passing := tap.feed(chunk) if tap else chunk:
                 await self._write(passing, watchdog)
+            if tap and tap.said_all:
+                await self._let_end(reply)
+                break
             chunk = await self._read(reply, watchdog)
         if tap and not tap.is_complete:
             raise UpstreamTruncated
+        if tap and tap.failed:
+            self._record.code = STREAM_ERROR
         await self._sink.end()
+
+    async def _let_end(self, reply: Reply) -> None:
+        """Give a stream that said `[DONE]` a moment to end, so that its connection can stay."""
+        with suppress(TimeoutError, UpstreamError):
+            async with asyncio.timeout(ENDING_SECONDS):
+                while await reply.read_some():
+                    pass
 
     async def _first_event(self, reply: Reply, watchdog: Watchdog) -> bytes:
         """Return the stream's beginning, pinging the client while there is none."""
@@ -158,11 +179,10 @@ class RelayChat(Relay):
 
     async def _refuse(self, reply: Reply, status: int, body: bytes) -> None:
         """Send the error that the upstream put into its stream as an answer of its own."""
+        self._record.code = STREAM_ERROR
         headers = [header for header in reply.headers if header[0] != b"content-type"]
-        length = (b"content-length", b"%d" % len(body))
-        await self._start(status, [*headers, (b"content-type", b"application/json"), length])
-        await self._sink.end(body)
-        self._record.code = "upstream_stream_error"
+        headers.append((b"content-type", b"application/json"))
+        await self._send_whole(status, headers, body)
 
 
 def is_unfinished_refusal(beginning: bytes) -> bool:
@@ -201,4 +221,12 @@ def usage_of_completion(body: bytes) -> Usage | None:
     try:
         return usage_of(orjson.loads(text))
     except orjson.JSONDecodeError:
+        return usage_of(_read_leniently(text))
+
+
+def _read_leniently(text: bytes) -> object:
+    """Read what orjson refuses but servers do write: half an emoji, or a number without bounds."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
         raise UpstreamInvalidResponse from None

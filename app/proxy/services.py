@@ -72,7 +72,6 @@ class Services:
     async def open(self) -> None:
         """Open what needs the event loop."""
         self.upstream.open()
-        self.windows.open()
 
     async def close(self) -> None:
         """Close it again, in the opposite order."""

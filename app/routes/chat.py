@@ -8,7 +8,6 @@ from app.proxy.visit import Visit
 from app.routes.client import Client
 from app.upstream.headers import RawHeaders, value_of
 
-MODES = {b"off": "off", b"observe": "observe"}
 _FORM_TYPES = (b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data")
 
 
@@ -27,23 +26,25 @@ class ChatCompletions:
         record.mode = effective_mode(services.policy.mode, visit.headers)
         record.compaction = "off" if record.mode == "off" else "none"
         refuse_forms(visit.headers)
+        record.phase = "body"
         body = await client.read_body(services.policy.max_body_bytes, services.admission)
         record.bytes_in = len(body)
         request = read_request(body, services.limits)
-        if request.body is not body:
-            services.metrics.repeated_keys.inc()
+        record.repeats_keys = request.body is not body
         await client.watch(visit, answer(request, visit, services))
 
 
 def effective_mode(configured: str, headers: RawHeaders) -> str:
     """Return the mode, which a request may lower but not raise."""
-    asked = MODES.get(value_of(headers, b"x-chat-proxy-mode").strip().lower(), configured)
-    order = ("off", "observe", "on")
-    return min(configured, asked, key=order.index)
+    asked = value_of(headers, b"x-chat-proxy-mode").strip().lower()
+    if asked == b"off" or (asked == b"observe" and configured == "on"):
+        return asked.decode("ascii")
+    return configured
 
 
 def refuse_forms(headers: RawHeaders) -> None:
-    """Refuse what any web page could make a visitor's browser send."""
-    content_type = value_of(headers, b"content-type").lower()
-    if content_type.startswith(_FORM_TYPES) and value_of(headers, b"origin"):
+    """Refuse what any web page could make a visitor's browser send: forms, or no type at all."""
+    content_type = value_of(headers, b"content-type").strip().lower()
+    is_simple = not content_type or content_type.startswith(_FORM_TYPES)
+    if is_simple and value_of(headers, b"origin"):
         raise UnsupportedMediaType

@@ -7,6 +7,7 @@ import orjson
 from app.errors import ClientGone, ProxyError
 from app.proxy.visit import Visit
 from app.upstream.headers import RawHeaders
+from app.upstream.usage import StreamTap
 
 FAREWELL_SECONDS = 2
 DONE = b"data: [DONE]\n\n"
@@ -56,14 +57,14 @@ async def _send(error: ProxyError, visit: Visit) -> None:
         await sink.start(error.status, headers)
         await sink.end(body)
     elif visit.tap is not None:
-        await sink.end(last_event(error, visit))
+        await sink.end(last_event(error, visit.tap))
     else:
         await sink.abort()
 
 
-def last_event(error: ProxyError, visit: Visit) -> bytes:
+def last_event(error: ProxyError, tap: StreamTap) -> bytes:
     """Return the error as the stream's last event, nothing if the stream said all it had."""
-    if visit.tap is None or visit.tap.done:
+    if tap.done:
         return b""
-    open_line = b"\n\n" if visit.tap.stands_in_a_line else b""
+    open_line = b"\n\n" if tap.stands_in_a_line else b""
     return open_line + b"data: " + error_body(error) + b"\n\n" + DONE

@@ -5,8 +5,8 @@ vLLM serves more than this, and guards little of it by its key.
 
 import re
 
-import orjson
-
+from app.chat.request import read_request
+from app.errors import InvalidEncoding, InvalidJson, InvalidJsonRoot
 from app.proxy.exchange import pass_on
 from app.proxy.services import Services
 from app.proxy.visit import Visit
@@ -50,6 +50,7 @@ class Forward:
         services = self._services
         if visit.record.method == "POST":
             refuse_forms_but_uploads(visit)
+        visit.record.phase = "body"
         body = await client.read_body(services.policy.max_body_bytes, services.admission)
         visit.record.bytes_in = len(body)
         path = client.scope["path"].removeprefix("/v1")
@@ -61,11 +62,9 @@ class Forward:
         if not registry.has_own_upstreams or not body:
             return registry.find("")
         try:
-            fields = orjson.loads(body)
-        except orjson.JSONDecodeError:
+            return registry.find(read_request(body, self._services.limits).model)
+        except (InvalidJson, InvalidJsonRoot, InvalidEncoding):
             return registry.find("")
-        model = fields.get("model") if isinstance(fields, dict) else None
-        return registry.find(model if isinstance(model, str) else "")
 
 
 def refuse_forms_but_uploads(visit: Visit) -> None:

@@ -5,10 +5,10 @@ A plain ASGI class before FastAPI's own routing, which the hot path has no use f
 
 import re
 from collections.abc import Mapping
-from random import getrandbits
+from random import Random
 from typing import Protocol
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import MethodNotAllowed, NotFound, ProxyError
 from app.proxy.caller import ANONYMOUS, Caller
@@ -23,6 +23,8 @@ from app.telemetry.logs import say, say_mistake
 from app.telemetry.record import ExchangeRecord
 from app.upstream.headers import RawHeaders, value_of
 
+# Of its own, so that nobody who seeds the common one makes ids repeat.
+_IDS = Random()  # noqa: S311 - ids need to differ, not to be secret
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -67,13 +69,15 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for the API, or let it through."""
-        if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        if not scope["path"].startswith("/v1/"):
+            await self._app(scope, receive, with_request_id(scope, send))
             return
         endpoint = self._endpoint(scope)
         client = Client(scope, receive, send)
         visit = new_visit(endpoint.route, client)
-        self.services.metrics.in_flight.inc()
         try:
             await self._serve(endpoint, visit, client)
         finally:
@@ -93,6 +97,7 @@ class Front:
         """Let the endpoint answer; whatever it raises is told to the client."""
         try:
             with visit.interrupt:
+                self.services.metrics.begin()
                 self._admit(endpoint, visit)
                 await endpoint(visit, client)
         except ProxyError as error:
@@ -104,7 +109,7 @@ class Front:
     def _admit(self, endpoint: Endpoint, visit: Visit) -> None:
         """Let the request in, or raise what stands against it."""
         self.services.drain.enter(visit.interrupt)
-        visit.caller = self._gate.caller(visit.headers)
+        visit.caller = self._gate.caller(visit.headers, visit.query)
         visit.record.tenant = visit.caller.tenant
         if visit.record.method not in endpoint.methods:
             raise MethodNotAllowed
@@ -114,11 +119,13 @@ class Front:
         services, record = self.services, visit.record
         services.drain.leave(visit.interrupt)
         services.admission.give_back(client.held_bytes)
-        services.metrics.in_flight.dec()
-        if visit.tap is not None:
-            visit.note_usage(visit.tap.usage)
-        record.finish()
-        services.metrics.observe(record)
+        try:
+            if visit.tap is not None:
+                visit.note_usage(visit.tap.usage)
+            record.finish()
+            services.metrics.observe(record)
+        except Exception as error:  # noqa: BLE001 - the client has its answer already
+            say_mistake("request could not be counted", error)
         say("request", **record.log_fields())
 
 
@@ -133,4 +140,18 @@ def new_visit(route: str, client: Client) -> Visit:
 def request_id(headers: RawHeaders) -> str:
     """Return the client's request id if it is harmless, else a new one."""
     given = value_of(headers, b"x-request-id")
-    return given.decode("ascii") if _REQUEST_ID.fullmatch(given) else f"{getrandbits(128):032x}"
+    if _REQUEST_ID.fullmatch(given):
+        return given.decode("ascii")
+    return f"{_IDS.getrandbits(128):032x}"
+
+
+def with_request_id(scope: Scope, send: Send) -> Send:
+    """Return a `send` that puts the request's id on an answer that has no record."""
+    header = (b"x-request-id", request_id(scope["headers"]).encode("ascii"))
+
+    async def send_with_id(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], header]}
+        await send(message)
+
+    return send_with_id

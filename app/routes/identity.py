@@ -1,14 +1,17 @@
 """Who is calling: the one place that reads keys out of requests."""
 
 import hmac
+import re
 from collections.abc import Iterable
 from hashlib import sha256
+from urllib.parse import unquote_to_bytes
 
 from app.errors import InvalidApiKey
 from app.proxy.caller import ANONYMOUS, Caller
 from app.upstream.headers import RawHeaders
 
 _CREDENTIALS = (b"authorization", b"x-api-key")
+_KEY_IN_QUERY = re.compile(rb"(?i)(?:^|[&;])(?:api[-_]?key|key|(?:access[-_]?)?token)=")
 
 
 class Gate:
@@ -17,10 +20,13 @@ class Gate:
     def __init__(self, keys: Iterable[str]) -> None:
         self._digests = [sha256(key.encode()).digest() for key in keys]
 
-    def caller(self, headers: RawHeaders) -> Caller:
+    def caller(self, headers: RawHeaders, query: bytes = b"") -> Caller:
         """Return who is calling, or raise InvalidApiKey."""
+        if query and _KEY_IN_QUERY.search(unquote_to_bytes(query)):
+            raise InvalidApiKey("Send the API key as a header: addresses end up in logs.")
         carried = [header for header in headers if header[0] in _CREDENTIALS]
-        digest = sha256(_only_credential(carried)).digest() if carried else b""
+        credential = _only_credential(carried) if carried else b""
+        digest = sha256(credential).digest() if credential else b""
         if self._digests:
             if not self._is_known(digest):
                 raise InvalidApiKey

@@ -11,12 +11,15 @@ def ops_routes(services: Services, admin: AdminGate, *, metrics_enabled: bool) -
     """Return the operators' endpoints."""
     router = APIRouter(tags=["operations"])
 
+    @router.head("/health", include_in_schema=False)
     @router.get("/health")
+    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz")
     async def health() -> dict[str, str]:
         """Tell that the process answers."""
         return {"status": "ok"}
 
+    @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz")
     async def ready(response: Response) -> dict[str, str]:
         """Tell whether new requests are welcome: 503 as soon as the server is stopping."""
@@ -31,7 +34,13 @@ def ops_routes(services: Services, admin: AdminGate, *, metrics_enabled: bool) -
         async def metrics(request: Request) -> Response:
             """Return all figures in Prometheus' text form."""
             admin.check(request.headers.raw)
-            services.metrics.open_breakers.set(services.upstream.breakers.open_ones())
+            refresh(services)
             return Response(services.metrics.render(), media_type=CONTENT_TYPE)
 
     return router
+
+
+def refresh(services: Services) -> None:
+    """Bring the figures up to date, also those that no request reports."""
+    services.metrics.open_breakers.set(services.upstream.breakers.open_ones())
+    services.metrics.flush()

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from socket import socket
 from types import FrameType
@@ -41,9 +42,9 @@ class GracefulServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         """Start as uvicorn does, and say so."""
-        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
-        say("server started", address=_address(sockets))
+        self._loop = asyncio.get_running_loop()
+        say("server started", address=address_of(sockets))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's
         """Begin to stop, or hurry if asked again."""
@@ -90,15 +91,16 @@ class GracefulServer(uvicorn.Server):
     def _force(self) -> None:
         self.force_exit = True
 
-    def _call_soon(self, step: object) -> None:
+    def _call_soon(self, step: Callable[[], None]) -> None:
         """Do it in the event loop: a signal may come in the middle of anything."""
         if self._loop is None:
             self.should_exit = True
         else:
-            self._loop.call_soon_threadsafe(step)  # type: ignore[arg-type]
+            self._loop.call_soon_threadsafe(step)
 
 
-def _address(sockets: list[socket] | None) -> str:
+def address_of(sockets: list[socket] | None) -> str:
+    """Return the URL of the first socket, empty without one."""
     if not sockets:
         return ""
     host, port = sockets[0].getsockname()[:2]

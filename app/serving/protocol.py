@@ -6,6 +6,7 @@ smuggled.
 """
 
 import asyncio
+import socket
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -19,12 +20,16 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from app.errors import BadRequest, ExpectationFailed, HeadersTooLarge, ProxyError, RequestTimeout
-from app.routes.client import ABORT, TIMED_OUT, WATCH
+from app.routes.client import ABORT, REFUSED, WATCH
 from app.routes.error_responses import error_body, error_headers
+from app.routes.front import request_id
 from app.serving.cycle import Cycle
+from app.telemetry.logs import say
 from app.telemetry.metrics import Metrics
+from app.upstream.headers import value_of
 
-LINGER_SECONDS = 1.0
+LINGER_SECONDS = 5.0
+MAX_WAITING = 8
 MEBIBYTE = 1024 * 1024
 
 
@@ -37,6 +42,7 @@ class ConnectionLimits:
     max_header_bytes: int
     max_header_line_bytes: int
     max_headers: int
+    stall_seconds: float
 
 
 class Phase(Enum):
@@ -59,9 +65,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._refused = False
         self._running: Cycle | None = None
-        self._head_bytes = 0
+        self._line_bytes = 0
         self._body_bytes = 0
+        self._body_began = 0
         self._hosts = 0
+        self._encodings = 0
         self._head_left = 0
 
     # The connection
@@ -69,17 +77,15 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Give the client its time for the first request."""
         super().connection_made(transport)
-        self._enter(Phase.HEAD)
-        self._watch()
+        give_up_unread(transport, self._limits.stall_seconds)
+        self._start_the_clock()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell every request of this connection, also those that wait in the pipeline."""
+        """Tell the running request; those that wait behind it are forgotten."""
         self._forget_deadline()
-        waiting = [cycle for cycle, _ in self.pipeline]
         super().connection_lost(exc)
-        for cycle in (self._running, *waiting):
-            if isinstance(cycle, Cycle):
-                cycle.disconnect()
+        if self._running is not None:
+            self._running.disconnect()
 
     def data_received(self, data: bytes) -> None:
         """Parse, and start the clock if the request is not complete."""
@@ -88,27 +94,47 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self._phase is Phase.IDLE:
             self._enter(Phase.HEAD)
+        body_bytes = self._body_bytes
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # The request itself was complete; what follows it is in no language we speak.
-            self.cycle.keep_alive = False
-            self._refused = True
+        except httptools.HttpParserUpgrade as upgrade:
+            self._decline_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserCallbackError as error:
             self._refuse(_cause(error))
         except httptools.HttpParserError:
             self._refuse(BadRequest("The request is not valid HTTP."))
         else:
-            self._judge_head_so_far(len(data))
-            if self._phase is not Phase.IDLE and self._deadline is None and not self._refused:
-                self._watch()
+            if self._phase is not Phase.IDLE:
+                self._judge_unfinished(data, body_bytes)
 
-    def _judge_head_so_far(self, size: int) -> None:
-        """Count a head that is still arriving; the parser keeps its unfinished line to itself."""
-        if self._phase is Phase.HEAD:
-            self._head_bytes += size
-            if self._head_bytes > self._limits.max_header_bytes:
+    def _judge_unfinished(self, data: bytes, body_bytes: int) -> None:
+        """Watch over a request that is not complete, and over its unfinished line.
+
+        The parser keeps that line, of the head or of a chunked body's end, to itself.
+        """
+        if self._body_bytes != body_bytes:
+            self._line_bytes = 0
+        else:
+            line_began = data.rfind(b"\n") + 1
+            self._line_bytes = len(data) - line_began + (0 if line_began else self._line_bytes)
+            if self._line_bytes > self._limits.max_header_line_bytes:
                 self._refuse(HeadersTooLarge())
+                return
+        if self._deadline is None:
+            self._start_the_clock()
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Read the request again without its wish for another protocol, and nothing behind it.
+
+        The parser leaves out the body of such a request, and Java's client sends them by default.
+        """
+        lines = [self.parser.get_method(), b" ", self.url]
+        lines += (b" HTTP/", self.parser.get_http_version().encode("ascii"), b"\r\n")
+        for name, value in [*self.headers, (b"connection", b"close")]:
+            if name != b"upgrade":
+                lines += (name, b": ", value, b"\r\n")
+        self.parser = _new_parser(self)
+        self.data_received(b"".join([*lines, b"\r\n", rest]))
 
     # The request's head
 
@@ -117,9 +143,8 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         if self._phase is Phase.IDLE:
             self._enter(Phase.HEAD)
-        self._head_bytes = 0
-        self._body_bytes = 0
         self._hosts = 0
+        self._encodings = 0
         self._head_left = self._limits.max_header_bytes
 
     def on_url(self, url: bytes) -> None:
@@ -131,11 +156,13 @@ class GuardedProtocol(HttpToolsProtocol):
             raise BadRequest("The request target must be a path.")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header, within the limits."""
+        """Take a header, within the limits; what stands behind a chunked body is dropped."""
         size = len(name) + len(value) + 4
         self._head_left -= size
         if size > self._limits.max_header_line_bytes or self._head_left < 0:
             raise HeadersTooLarge
+        if self._phase is Phase.BODY:
+            return
         name = name.lower()
         self.headers.append((name, value))
         if len(self.headers) > self._limits.max_headers:
@@ -148,25 +175,31 @@ class GuardedProtocol(HttpToolsProtocol):
         if name == b"host":
             self._hosts += 1
         elif name == b"expect":
-            if value != b"100-continue":
+            if value.strip() != b"100-continue":
                 raise ExpectationFailed
             self.expect_100_continue = True
-        elif name == b"transfer-encoding" and value != b"chunked":
-            raise BadRequest("The only transfer encoding is chunked.")
+        else:
+            self._encodings += 1
+            if value != b"chunked":
+                raise BadRequest("The only transfer encoding is chunked.")
 
     def on_headers_complete(self) -> None:
-        """Refuse what could be read in two ways; then let uvicorn start the app."""
+        """Refuse what could be read in two ways; then start the app."""
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                raise BadRequest("There is no tunnel here.")
+            return
         version = self.parser.get_http_version()
         if version not in ("1.0", "1.1"):
             raise BadRequest("Only HTTP/1.0 and HTTP/1.1 are spoken.")
         if self._hosts > 1 or (self._hosts == 0 and version == "1.1"):
             raise BadRequest("There must be one Host header.")
-        names = [name for name, _ in self.headers]
-        if b"transfer-encoding" in names and (
-            version == "1.0" or b"content-length" in names or names.count(b"transfer-encoding") > 1
+        if self._encodings and (
+            version == "1.0" or self._encodings > 1 or value_of(self.headers, b"content-length")
         ):
             raise BadRequest("The request's length is ambiguous.")
         self._enter(Phase.BODY)
+        self._body_began = self._body_bytes
         self._begin_cycle(version)
 
     def _begin_cycle(self, version: str) -> None:
@@ -184,8 +217,13 @@ class GuardedProtocol(HttpToolsProtocol):
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, self.app)
         else:
+            self._wait_in_line(cycle)
+
+    def _wait_in_line(self, cycle: Cycle) -> None:
+        """Queue a request, and read on for a while: only who reads notices that a client leaves."""
+        self.pipeline.appendleft((cycle, self.app))
+        if len(self.pipeline) >= MAX_WAITING:
             self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, self.app))
 
     def _new_cycle(self, version: str) -> Cycle:
         return Cycle(
@@ -197,7 +235,7 @@ class GuardedProtocol(HttpToolsProtocol):
             access_log=False,
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
+            expect_100_continue=self.expect_100_continue and version != "1.0",
             keep_alive=version != "1.0" and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
@@ -215,16 +253,29 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Stop the clock."""
+        """Stop the clock and let the app know."""
+        if self._phase is Phase.HEAD:
+            return  # An upgrade: the parser gives up before the request has begun.
         self._phase = Phase.IDLE
         self._forget_deadline()
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or close."""
+        assert self._running is not None
+        if self._running.keep_alive:
+            super().on_response_complete()
+        elif self._running.more_body or self._refused:
+            self._refused = True
+            self._forget_deadline()
+            self._close_slowly()
+        else:
+            self.transport.close()
 
     # Deadlines
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase
-        self._phase_began = self.loop.time()
         self._forget_deadline()
 
     def _forget_deadline(self) -> None:
@@ -232,84 +283,102 @@ class GuardedProtocol(HttpToolsProtocol):
             self._deadline.cancel()
             self._deadline = None
 
+    def _start_the_clock(self) -> None:
+        """Begin to measure a phase that did not end as soon as it began; most do."""
+        self._phase_began = self.loop.time()
+        self._watch()
+
     def _watch(self) -> None:
         self._deadline = self.loop.call_at(self._phase_ends(), self._look_at_the_clock)
 
     def _phase_ends(self) -> float:
         if self._phase is Phase.HEAD:
             return self._phase_began + self._limits.header_seconds
-        bought = self._body_bytes / MEBIBYTE
+        bought = (self._body_bytes - self._body_began) / MEBIBYTE
         return self._phase_began + self._limits.body_seconds + bought
 
     def _look_at_the_clock(self) -> None:
+        """Refuse a request that is late, but not while the proxy itself does not read on."""
         self._deadline = None
-        if self._phase is Phase.IDLE or self.transport.is_closing():
-            return
-        if self.loop.time() < self._phase_ends():
+        if self.flow.read_paused:
+            self._start_the_clock()
+        elif self.loop.time() < self._phase_ends():
             self._watch()
-            return
-        if self._metrics is not None:
-            phase = "headers" if self._phase is Phase.HEAD else "body"
-            self._metrics.slow_clients.labels(phase).inc()
-        self._refuse(RequestTimeout())
+        elif not self.transport.is_closing():
+            if self._metrics is not None:
+                phase = "headers" if self._phase is Phase.HEAD else "body"
+                self._metrics.slow_clients.labels(phase).inc()
+            self._refuse(RequestTimeout())
 
     # Refusals
 
-    def send_400_response(self, msg: str) -> None:
-        """Say uvicorn's own refusals in JSON too."""
-        self._refuse(BadRequest(msg))
-
     def _refuse(self, error: ProxyError) -> None:
         """Answer with an error and close; never into the middle of another request's answer."""
-        if self._refused:
-            return
         self._refused = True
         self._forget_deadline()
         if self._metrics is not None:
             self._metrics.refused_connections.labels(error.code).inc()
-        if self._answers_another_request():
-            assert self._running is not None
-            self._running.keep_alive = False
-            return
-        may_speak = self._running is None or (
-            self._running.response_complete or not self._running.response_started
-        )
-        self._dismiss_running_request(error)
-        if may_speak:
-            body = error_body(error)
-            lines = [STATUS_LINE[error.status]]
-            for name, value in [*self.server_state.default_headers, *error_headers(error, body)]:
-                lines += (name, b": ", value, b"\r\n")
-            if not error.closes_connection:
-                lines.append(b"connection: close\r\n")
-            self.transport.write(b"".join([*lines, b"\r\n", body]))
-        self._close_slowly()
-
-    def _answers_another_request(self) -> bool:
-        """Tell whether the request at fault stands behind one that is still being answered."""
         running = self._running
         if running is None or running.response_complete:
-            return False
-        return running is not self.cycle or not running.more_body
+            self._say_last(error)
+        elif running is self.cycle and running.more_body:
+            running.scope[REFUSED] = error  # type: ignore[literal-required]
+            running.disconnect()
+            if running.response_started:
+                self._close_slowly()
+            else:
+                self._say_last(error)
+        else:
+            self._close_behind_whole_requests()
 
-    def _dismiss_running_request(self, error: ProxyError) -> None:
-        """Let the app know that the rest of its request will not come."""
-        cycle = self._running
-        if cycle is not None and not cycle.response_complete:
-            if isinstance(error, RequestTimeout):
-                cycle.scope[TIMED_OUT] = True  # type: ignore[literal-required]
-            cycle.disconnect()
+    def _close_behind_whole_requests(self) -> None:
+        """Let those before the one at fault be answered."""
+        if self.cycle.more_body:
+            self.pipeline.popleft()
+        last = self.pipeline[0][0] if self.pipeline else self._running
+        assert last is not None
+        last.keep_alive = False
+
+    def _say_last(self, error: ProxyError) -> None:
+        """Send the error as the connection's last answer; no endpoint will log this request."""
+        identity = request_id(self.headers or [])
+        say("request refused", request_id=identity, status=error.status, code=error.code)
+        body = error_body(error)
+        headers = [*self.server_state.default_headers, *error_headers(error, body)]
+        headers.append((b"x-request-id", identity.encode("ascii")))
+        if not error.closes_connection:
+            headers.append((b"connection", b"close"))
+        lines = [STATUS_LINE[error.status]]
+        for name, value in headers:
+            lines += (name, b": ", value, b"\r\n")
+        self.transport.write(b"".join([*lines, b"\r\n", body]))
+        self._close_slowly()
 
     def _close_slowly(self) -> None:
         """Let the answer arrive before the connection goes: unread input would reset it."""
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-            self.loop.call_later(LINGER_SECONDS, self.transport.abort)
-        else:
-            self.transport.close()
+        self.flow.resume_reading()
+        self.transport.write_eof()
+        self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
 
 _JUDGED = frozenset({b"host", b"expect", b"transfer-encoding"})
+
+
+def give_up_unread(transport: asyncio.Transport, seconds: float) -> None:
+    """Have the kernel break a connection whose client takes nothing for so long.
+
+    Nobody else would once the answer is complete: closing waits until everything has been sent.
+    """
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        connection = transport.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))
+
+
+def _new_parser(protocol: GuardedProtocol) -> httptools.HttpRequestParser:
+    """Return a parser that ignores what stands behind a last request, as uvicorn's does."""
+    parser = httptools.HttpRequestParser(protocol)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
 
 
 def _cause(error: BaseException) -> ProxyError:

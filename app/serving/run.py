@@ -14,26 +14,33 @@ from app.environment import BadConfiguration
 from app.server import create_app, make_services, refuse_to_give_keys_away
 from app.serving.graceful import DrainPolicy, GracefulServer
 from app.serving.protocol import ConnectionLimits, GuardedProtocol
-from app.serving.workers import Workers
+from app.serving.workers import CANNOT_START, Workers
 from app.settings import Settings
-from app.telemetry.logs import configure_logging
+from app.telemetry.logs import ERROR, configure_logging, say
 
 BACKLOG = 2048
 METRICS_DIR = "PROMETHEUS_MULTIPROC_DIR"
 
 
-def serve(settings: Settings, variables: Mapping[str, str]) -> int:
+def serve(
+    settings: Settings, variables: Mapping[str, str], listener: socket.socket | None = None
+) -> int:
     """Serve until a signal comes; return the exit code."""
     refuse_to_give_keys_away(settings, make_services(settings, variables))
-    listener = listen(settings.server.host, settings.server.port)
-    if settings.server.workers == 1:
-        serve_here(settings, dict(variables), listener)
-        return 0
+    with listener or listen(settings.server.host, settings.server.port) as port:
+        if settings.server.workers > 1:
+            return serve_by_workers(settings, dict(variables), port)
+        serve_here(settings, dict(variables), port)
+    return 0
+
+
+def serve_by_workers(settings: Settings, variables: dict[str, str], listener: socket.socket) -> int:
+    """Run a server in each of several processes; return the exit code."""
     configure_logging(settings.log.level, settings.log.format)
     with tempfile.TemporaryDirectory(prefix="chat-proxy-metrics-") as metrics_dir:
         # prometheus_client reads this once, when a worker imports it.
         os.environ[METRICS_DIR] = metrics_dir  # noqa: TID251 - written, not read
-        args = (settings, dict(variables), listener, metrics_dir)
+        args = (settings, variables, listener, metrics_dir)
         return Workers(settings.server.workers, serve_here, args, metrics_dir).run()
 
 
@@ -43,9 +50,13 @@ def serve_here(
     listener: socket.socket,
     metrics_dir: str | None = None,
 ) -> None:
-    """Run one server in this process."""
+    """Run one server in this process; without one, leave with CANNOT_START, as uvicorn does."""
     configure_logging(settings.log.level, settings.log.format)
-    app = create_app(settings, variables, multiprocess_dir=metrics_dir)
+    try:
+        app = create_app(settings, variables, multiprocess_dir=metrics_dir)
+    except BadConfiguration as error:
+        say("the configuration cannot be used any more", ERROR, reason=str(error))
+        sys.exit(CANNOT_START)
     server = server_of(app, settings)
     spare_the_collector()
     server.run(sockets=[listener])
@@ -73,6 +84,7 @@ def server_of(app: object, settings: Settings) -> GracefulServer:
                 limits.max_header_bytes,
                 limits.max_header_line_bytes,
                 limits.max_headers,
+                limits.client_stall_seconds,
             ),
         ),
         loop="uvloop" if sys.platform != "win32" else "asyncio",
@@ -83,7 +95,7 @@ def server_of(app: object, settings: Settings) -> GracefulServer:
         proxy_headers=False,
         server_header=False,
         backlog=BACKLOG,
-        timeout_keep_alive=int(settings.server.keep_alive_seconds),
+        timeout_keep_alive=settings.server.keep_alive_seconds,  # type: ignore[arg-type]
     )
     policy = DrainPolicy(settings.server.drain_grace_seconds, settings.server.drain_seconds)
     return GracefulServer(config, policy)
@@ -94,7 +106,8 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        reason = (getattr(error, "strerror", None) or "not an address").partition(" (while")[0]
         raise BadConfiguration(
-            f"CHAT_PROXY_SERVER_PORT={port}: cannot listen on {host}: {error.strerror or error}"
+            f"CHAT_PROXY_SERVER_PORT={port}: cannot listen on {host}: {reason}"
         ) from None

@@ -3,16 +3,16 @@
 import multiprocessing
 import os
 import signal
-import time
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from types import FrameType
 
 from prometheus_client.multiprocess import mark_process_dead
 
-from app.telemetry.logs import say
+from app.telemetry.logs import ERROR, WARNING, say
 
 CANNOT_START = 3
 RESTART_PAUSE_SECONDS = 0.5
@@ -29,36 +29,48 @@ class Workers:
         self._args = args
         self._metrics_dir = metrics_dir
         self._processes: list[SpawnProcess] = []
+        self._first: frozenset[SpawnProcess] = frozenset()
         self._stopping = False
         self._exit_code = 0
 
     def run(self) -> int:
         """Run the workers until a signal comes; return the exit code."""
-        with self._signals():
-            self._processes = [self._start() for _ in range(self._count)]
-            while self._processes:
-                wait([process.sentinel for process in self._processes], timeout=1)
-                self._replace_dead()
+        with arriving_signals() as signals:
+            self._start_missing()
+            self._first = frozenset(self._processes)
+            while self._processes or not self._stopping:
+                if signals in wait([signals, *(process.sentinel for process in self._processes)]):
+                    self._stop(signals.recv())
+                for process in [each for each in self._processes if not each.is_alive()]:
+                    self._bury(process)
+                if not self._stopping and not signals.poll(self._pause()):
+                    self._start_missing()
         return self._exit_code
 
-    def _start(self) -> SpawnProcess:
-        context = multiprocessing.get_context("spawn")
-        process = context.Process(target=self._target, args=self._args)
-        process.start()
-        return process
+    def _pause(self) -> float:
+        return RESTART_PAUSE_SECONDS if len(self._processes) < self._count else 0
 
-    def _replace_dead(self) -> None:
-        for process in [process for process in self._processes if not process.is_alive()]:
-            process.join()
-            self._processes.remove(process)
-            mark_process_dead(process.pid, self._metrics_dir)  # type: ignore[no-untyped-call]
-            if process.exitcode == CANNOT_START:
-                self._exit_code = CANNOT_START
-                self._stop(signal.SIGTERM)
-            elif not self._stopping:
-                say("worker died and is replaced", pid=process.pid, exit_code=process.exitcode)
-                time.sleep(RESTART_PAUSE_SECONDS)
-                self._processes.append(self._start())
+    def _start_missing(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        while len(self._processes) < self._count:
+            process = context.Process(target=work, args=(self._target, *self._args))
+            process.start()
+            self._processes.append(process)
+
+    def _bury(self, process: SpawnProcess) -> None:
+        """Let go of a dead worker.
+
+        One of the first that cannot start says that none can; a later one leaves the others alone.
+        """
+        process.join()
+        self._processes.remove(process)
+        mark_process_dead(process.pid, self._metrics_dir)  # type: ignore[no-untyped-call]
+        if process.exitcode == CANNOT_START and process in self._first and not self._stopping:
+            say("a worker could not start, so all are stopped", ERROR, pid=process.pid)
+            self._exit_code = CANNOT_START
+            self._stop(signal.SIGTERM)
+        elif not self._stopping:
+            say("worker died and is replaced", WARNING, pid=process.pid, exit_code=process.exitcode)
 
     def _stop(self, signal_number: int) -> None:
         self._stopping = True
@@ -66,18 +78,40 @@ class Workers:
             if process.is_alive() and process.pid is not None:
                 os.kill(process.pid, signal_number)
 
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Pass SIGTERM and SIGINT on to the workers."""
 
-        def pass_on(number: int, _: FrameType | None) -> None:
-            self._stop(number)
+@contextmanager
+def arriving_signals() -> Iterator[Connection]:
+    """Yield a pipe from which SIGTERM and SIGINT are read, one number for each that came.
 
-        before = {
-            number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)
-        }
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    A handler that stopped the workers itself could come while one is being started, and miss it.
+    """
+    reader, writer = multiprocessing.Pipe(duplex=False)
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        writer.send(number)
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield reader
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        reader.close()
+        writer.close()
+
+
+def work(target: Callable[..., None], *args: object) -> None:
+    """Be a worker: what Ctrl-C sends goes to the parent alone, and without a parent there is none.
+
+    A terminal signals its whole process group; a worker in it would hear each Ctrl-C twice.
+    """
+    os.setpgid(0, 0)
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
+    target(*args)
+
+
+def _stop_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -23,12 +23,15 @@ ERROR = logging.ERROR
 
 
 def json_line(now: float, level: str, sentence: str, fields: Fields) -> str:
-    """Return one JSON object as a line."""
+    """Return one JSON object as a line of printable ASCII, whatever the fields hold."""
     told = {"time": _utc(now), "level": level, "message": sentence, **fields}
     try:
-        return orjson.dumps(told, default=str, option=orjson.OPT_APPEND_NEWLINE).decode()
+        line = orjson.dumps(told, default=str)
     except TypeError:  # lone surrogates, in a model's name for one
-        return json.dumps(told, default=str) + "\n"
+        line = b"\x7f"
+    if line.isascii() and b"\x7f" not in line:
+        return line.decode() + "\n"
+    return json.dumps(told, default=str).replace("\x7f", "\\u007f") + "\n"
 
 
 def text_line(now: float, level: str, sentence: str, fields: Fields) -> str:
@@ -77,15 +80,18 @@ class LogWriter:
         self._line = text_line if readable else json_line
 
     def write(self, level: int, sentence: str, fields: Fields) -> None:
-        """Write one line if its level is wanted; a stream that is gone is nobody's problem."""
+        """Write one line if its level is wanted; a line that cannot be written is lost.
+
+        The next one is tried again: a full disk passes.
+        """
         if level < self.level:
             return
-        line = self._line(time.time(), _LEVELS.get(level, "info"), sentence, fields)
         try:
+            line = self._line(time.time(), _LEVELS.get(level, "info"), sentence, fields)
             self._stream.write(line)
             self._stream.flush()
-        except (OSError, ValueError):
-            self.level = logging.CRITICAL + 1
+        except Exception:  # noqa: BLE001 - no request fails because nobody could write about it
+            return
 
 
 _WRITER = LogWriter()
@@ -110,10 +116,14 @@ def say_mistake(sentence: str, error: BaseException) -> None:
 
 
 class Foreign(logging.Handler):
-    """Takes what libraries log."""
+    """Takes what libraries log: where it comes from and its fixed sentence.
+
+    What they fill in stays out: asyncio quotes exceptions, HTTP libraries quote headers.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write it as a line of ours."""
         error = record.exc_info[1] if record.exc_info else None
         fields = _exception(error) if error else {}
-        _WRITER.write(record.levelno, record.getMessage(), {"logger": record.name, **fields})
+        sentence = str(record.msg).partition("\n")[0]
+        _WRITER.write(record.levelno, sentence, {"logger": record.name, **fields})

@@ -27,6 +27,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._multiprocess_dir = multiprocess_dir
         self._pending: list[ExchangeRecord] = []
+        self._running = 0
         if multiprocess_dir is None:
             ProcessCollector(namespace="chat_proxy", registry=self._registry)
         self.requests = self._counter(
@@ -81,8 +82,13 @@ class Metrics:
             "internal_error", "Requests that failed by a mistake in the proxy itself."
         )
 
+    def begin(self) -> None:
+        """Count one more request as being answered, until it is observed."""
+        self._running += 1
+
     def observe(self, record: ExchangeRecord) -> None:
         """Count one finished exchange, soon: see flush."""
+        self._running -= 1
         self._pending.append(record)
         if len(self._pending) >= PENDING_RECORDS:
             self.flush()
@@ -90,6 +96,7 @@ class Metrics:
     def flush(self) -> None:
         """Count the records that wait: many at once cost far less than one by one."""
         pending, self._pending = self._pending, []
+        self.in_flight.set(self._running)
         sums: Counts[tuple[Counter, tuple[str, ...]]] = Counts()
         for record in pending:
             sums[self.requests, (record.route, str(record.status), record.code)] += 1
@@ -99,7 +106,7 @@ class Metrics:
             sums[self.tokens, ("completion",)] += record.completion_tokens
             sums[self.tokens, ("cached",)] += record.cached_tokens
             self._observe_times(record)
-            if record.code or record.retried or record.status == 429:
+            if record.code or record.retried or record.repeats_keys or record.status == 429:
                 self._observe_trouble(record)
         for (counter, labels), amount in sums.items():
             counter.labels(*labels).inc(amount)
@@ -113,6 +120,8 @@ class Metrics:
         """Count what went wrong beside the request itself."""
         if record.retried:
             self.retries.labels("reused_conn").inc()
+        if record.repeats_keys:
+            self.repeated_keys.inc()
         if record.status == 429:
             self.rate_limited.inc()
         if record.code == "client_closed_request":

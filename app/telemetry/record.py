@@ -25,6 +25,7 @@ class ExchangeRecord:
     window: int = 0
     upstream_seconds: float | None = None
     retried: bool = False
+    repeats_keys: bool = False
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0

@@ -55,14 +55,15 @@ class Breaker:
         self._probing = False
 
     def failed(self) -> None:
-        """Count a failure; a failed probe doubles the pause."""
+        """Count a failure; one after the pause doubles it."""
         self._failures += 1
-        if self._failures == self._limit:
-            self._open_until = self._clock() + self._seconds
-        elif self._probing:
-            self._seconds = min(self._seconds * 2, LONGEST_SECONDS)
-            self._open_until = self._clock() + self._seconds
         self._probing = False
+        now = self._clock()
+        if self._failures == self._limit:
+            self._open_until = now + self._seconds
+        elif self.is_open and now >= self._open_until:
+            self._seconds = min(self._seconds * 2, LONGEST_SECONDS)
+            self._open_until = now + self._seconds
 
     def undecided(self) -> None:
         """Forget a probe whose client left before it could tell anything."""

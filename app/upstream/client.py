@@ -1,6 +1,5 @@
 """The upstream: a call goes out, a Reply comes back, and foreign errors stop here."""
 
-import asyncio
 import ssl
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,7 +67,7 @@ class Reply:
     @property
     def is_encoded(self) -> bool:
         """Whether the body is compressed, so that nobody here can read it."""
-        return value_of(self.headers, b"content-encoding") not in (b"", b"identity")
+        return value_of(self.headers, b"content-encoding").lower() not in (b"", b"identity")
 
     @property
     def is_whole(self) -> bool:
@@ -117,7 +116,7 @@ class Upstream:
         except errors.UpstreamError:
             breaker.failed()
             raise
-        except asyncio.CancelledError:
+        except BaseException:
             breaker.undecided()
             raise
         if reply.status in (502, 503, 504):
@@ -128,10 +127,13 @@ class Upstream:
 
     async def fetch(self, method: str, url: str, headers: RawHeaders) -> httpx.Response:
         """Return a small answer to a question of our own, read to its end."""
+        headers = [*headers, (b"accept-encoding", b"identity")]
         request = httpx.Request(method, url, headers=headers)
         with FOREIGN_ERRORS:
             response = await self._open_transport().handle_async_request(request)
             try:
+                if response.headers.get("content-encoding", "identity") != "identity":
+                    raise errors.UpstreamInvalidResponse
                 body = b""
                 async for chunk in response.aiter_raw():
                     body += chunk

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import orjson
 
-from app.errors import UpstreamError
+from app.errors import UpstreamError, UpstreamFirstByteTimeout
 from app.registry.discovery import read_windows
 from app.upstream.client import Upstream
 from app.upstream.headers import RawHeaders
@@ -31,10 +31,6 @@ class Windows:
         self._asked_at: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def open(self) -> None:
-        """Start with nothing known."""
-        self._asked_at.clear()
-
     async def close(self) -> None:
         """Stop asking."""
         for task in self._tasks:
@@ -58,8 +54,11 @@ class Windows:
     async def ask(self, base_url: str, credentials: RawHeaders) -> dict[str, int]:
         """Ask the upstream now and return its models' windows; raise UpstreamError without any."""
         headers = [(b"accept", b"application/json"), *credentials]
-        async with asyncio.timeout(LISTING_SECONDS):
-            response = await self._upstream.fetch("GET", f"{base_url}/models", headers)
+        try:
+            async with asyncio.timeout(LISTING_SECONDS):
+                response = await self._upstream.fetch("GET", f"{base_url}/models", headers)
+        except TimeoutError:
+            raise UpstreamFirstByteTimeout from None
         if response.status_code != 200:
             raise UpstreamError(f"The upstream answered {response.status_code} to GET /models.")
         try:
@@ -71,6 +70,6 @@ class Windows:
         """Learn the windows; what was known stays, and is asked for soon, without an answer."""
         try:
             self._known[base_url] = await self.ask(base_url, credentials)
-        except (UpstreamError, TimeoutError):
+        except UpstreamError:
             wait = min(RETRY_SECONDS, self._refresh_seconds)
             self._asked_at[base_url] = self._clock() - self._refresh_seconds + wait

@@ -43,6 +43,8 @@ _HOP_BY_HOP = frozenset(
 )
 # An answer's cookie would be one tenant's in another's browser; the date is the server's own.
 _NOT_ANSWERED = _HOP_BY_HOP | {b"date", b"server", b"set-cookie", b"alt-svc", b"content-length"}
+# Which web pages may read an answer is for the proxy to say, and it says none.
+_NOT_ANSWERED_PREFIXES = (b"x-chat-proxy-", b"access-control-")
 
 
 def sent_on(headers: RawHeaders) -> Iterator[tuple[bytes, bytes]]:
@@ -58,7 +60,7 @@ def answered(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, by
     headers = [(name.lower(), value) for name, value in headers]
     named = _named_by_connection(headers)
     for name, value in headers:
-        if name in _NOT_ANSWERED or name in named or name.startswith(b"x-chat-proxy-"):
+        if name in _NOT_ANSWERED or name in named or name.startswith(_NOT_ANSWERED_PREFIXES):
             continue
         yield (b"x-upstream-request-id" if name == b"x-request-id" else name), value
 

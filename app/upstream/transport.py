@@ -17,13 +17,18 @@ import aiohttp
 import httpx
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
+from aiohttp.helpers import _EXC_SENTINEL
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
+from aiohttp.resolver import ThreadedResolver
 from aiohttp.streams import StreamReader
 from yarl import URL
 
 from app.upstream.headers import RawHeaders
+from app.upstream.resolver import RememberingResolver
 
+# Of the time to connect in; the rest is for an address that was good before.
+RESOLVING_SHARE = 0.8
 READ_BUFFER_BYTES = 32 * 1024
 MAX_HEADER_BYTES = 32 * 1024
 MAX_HEADERS = 128
@@ -49,12 +54,25 @@ class Handler(ResponseHandler):
     """aiohttp's side of a connection, which also knows whether it was used and has been heard."""
 
     used = False
-    heard = False
+    heard_bytes = 0
 
     def data_received(self, data: bytes) -> None:
         """Note that the upstream said something."""
-        self.heard = True
+        self.heard_bytes += len(data)
         super().data_received(data)
+
+    def set_exception(self, exc: BaseException, exc_cause: BaseException = _EXC_SENTINEL) -> None:
+        """Break an unfinished answer too; aiohttp would let its reader wait for more."""
+        if self._payload is not None and not self._payload.is_eof():
+            self._payload.set_exception(exc, exc_cause)
+        super().set_exception(exc, exc_cause)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Break an unfinished answer; aiohttp takes a reset for the end of one without length."""
+        payload = self._payload
+        if exc is not None and payload is not None and not payload.is_eof():
+            payload.set_exception(aiohttp.ClientPayloadError("reset"), exc)
+        super().connection_lost(exc)
 
 
 class Pool(aiohttp.TCPConnector):
@@ -92,8 +110,9 @@ class PooledTransport(httpx.AsyncBaseTransport):
     def __init__(
         self, tls: ssl.SSLContext, *, connect_seconds: float, keep_alive_seconds: float
     ) -> None:
-        self._pool = Pool(tls, keepalive_timeout=keep_alive_seconds)
-        self._fresh = Pool(tls, force_close=True)
+        resolver = RememberingResolver(ThreadedResolver(), connect_seconds * RESOLVING_SHARE)
+        self._pool = Pool(tls, resolver=resolver, keepalive_timeout=keep_alive_seconds)
+        self._fresh = Pool(tls, resolver=resolver, force_close=True)
         self._timeout = aiohttp.ClientTimeout(connect=connect_seconds)
         self._tls = tls
 
@@ -111,7 +130,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         try:
             return await _exchange(message, connection)
         except BaseException:
-            connection.close()
+            _break_off(connection)
             raise
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -132,7 +151,10 @@ async def _exchange(message: bytes, connection: Connection) -> Answer:
     protocol = connection.protocol
     if not isinstance(protocol, Handler):  # pragma: no cover - Pool makes no others
         raise TypeError
-    protocol.heard = False
+    if protocol.used and protocol.should_close:
+        # It spoke unasked while nobody listened: that is no answer to this request.
+        raise ReusedConnectionClosed("unasked")
+    protocol.heard_bytes = 0
     protocol.set_response_params(
         read_until_eof=True,
         auto_decompress=False,
@@ -144,11 +166,24 @@ async def _exchange(message: bytes, connection: Connection) -> Answer:
     try:
         head, payload = await _send_and_read_head(message, protocol)
     except httpx.TransportError as error:
-        if protocol.used and not protocol.heard:
+        if protocol.used and not protocol.heard_bytes:
             raise ReusedConnectionClosed(str(error)) from error
         raise
+    if protocol.heard_bytes > MAX_HEADER_BYTES < _header_bytes(head):
+        raise NotHttp("headers without end")
     protocol.used = True
     return Answer(head.code, head.raw_headers, ResponseStream(connection, payload))
+
+
+def _header_bytes(head: RawResponseMessage) -> int:
+    return sum(len(name) + len(value) for name, value in head.raw_headers)
+
+
+def _break_off(connection: Connection) -> None:
+    """Close at once: a plain close waits until the upstream has taken what is unsent."""
+    if connection.transport is not None:
+        connection.transport.abort()
+    connection.close()
 
 
 class ResponseStream(httpx.AsyncByteStream):
@@ -162,7 +197,7 @@ class ResponseStream(httpx.AsyncByteStream):
         """Return what has arrived, waiting for it if need be; nothing at the end."""
         try:
             chunk = await self._payload.readany()
-        except (aiohttp.ClientError, OSError) as error:
+        except _FOREIGN as error:
             rest = self._rescued()
             if rest:
                 return rest
@@ -189,7 +224,7 @@ class ResponseStream(httpx.AsyncByteStream):
         if self.is_whole:
             self._connection.release()
         else:
-            self._connection.close()
+            _break_off(self._connection)
 
     async def aclose(self) -> None:
         """Do the same for callers that speak httpx."""
@@ -251,6 +286,7 @@ _MEANINGS: tuple[tuple[type[BaseException], type[httpx.TransportError]], ...] = 
     (aiohttp.ClientConnectorDNSError, NameNotResolved),
     (aiohttp.ClientSSLError, TlsFailed),
     (aiohttp.ClientConnectorError, httpx.ConnectError),
+    (aiohttp.InvalidURL, httpx.ConnectError),
     (aiohttp.ServerTimeoutError, httpx.ReadTimeout),
     (asyncio.TimeoutError, httpx.ConnectTimeout),
     (HttpProcessingError, NotHttp),

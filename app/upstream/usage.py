@@ -2,15 +2,18 @@
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
 MAX_LINE_BYTES = 1024 * 1024
 
-_DONE = re.compile(rb"^data: ?\[DONE\][ \t]*(?:\r?\n(?P<blank>\r?\n)?|$)", re.MULTILINE)
+_DONE = re.compile(rb"^data: ?\[DONE\][ \t\r]*(?:\n|$)", re.MULTILINE)
 _ERROR = re.compile(rb"^data: ?\{\s*\"error\"", re.MULTILINE)
 _USAGE = re.compile(rb"^data:(.*\"usage\":\s*\{.*)$", re.MULTILINE)
-_LINE_ENDS = b"\r\n"
+_BLANK_LINES = (b"\n", b"\r\n")
+_EVENT_ENDS = (b"\n\n", b"\n\r\n")
+_ENDLESS = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,10 @@ def usage_in(body: bytes) -> Usage | None:
         return None
 
 
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+def _count(value: Any) -> int:
+    """Return a believable number of tokens: counters take no other."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _ENDLESS
+    return value if is_count else 0
 
 
 class StreamTap:
@@ -53,29 +58,31 @@ class StreamTap:
     It never raises and never changes what it lets pass; behind `[DONE]` it lets nothing pass.
     """
 
-    __slots__ = ("_closing", "_rest", "_usage_line", "done", "failed", "finished", "off")
+    __slots__ = ("_lines", "_rest", "_usage_line", "done", "failed", "finished", "off", "said_all")
 
     def __init__(self) -> None:
         self.done = False
+        self.said_all = False
         self.finished = False
         self.failed = False
         self.off = False
-        self._rest = b""
+        self._lines = b"\n"
+        self._rest = bytearray()
         self._usage_line = b""
-        self._closing = False
 
     @property
     def is_complete(self) -> bool:
         """Whether the stream may end here without being called truncated."""
         if self.done or self.finished or self.failed or self.off:
             return True
-        self._look_at(self._rest)
+        self._look_at(bytes(self._rest))
         return self.done or self.finished or self.failed
 
     @property
     def stands_in_a_line(self) -> bool:
-        """Whether the last line that went by is still open."""
-        return bool(self._rest)
+        """Whether the last event that went by is still open."""
+        at_end = self._lines in _BLANK_LINES or self._lines.endswith(_EVENT_ENDS)
+        return bool(self._rest) or not at_end
 
     @property
     def usage(self) -> Usage | None:
@@ -85,37 +92,55 @@ class StreamTap:
     def feed(self, chunk: bytes) -> bytes:
         """Return the part of the chunk that goes to the client: all of it before `[DONE]`."""
         if self.done:
-            return self._closing_line_ends(chunk)
+            return chunk[: self._blank_line_in(chunk)]
         if self.off:
             return chunk
+        cut = chunk.rfind(b"\n") + 1
+        if not cut:
+            self._keep(chunk)
+            return chunk
         held = len(self._rest)
-        block = self._rest + chunk if held else chunk
-        cut = len(block) if block.endswith(b"\n") else block.rfind(b"\n") + 1
-        lines, self._rest = (block, b"") if cut == len(block) else (block[:cut], block[cut:])
-        if len(self._rest) > MAX_LINE_BYTES:
-            self.off, self._rest = True, b""
+        lines = chunk if cut == len(chunk) else chunk[:cut]
+        if held:
+            lines = bytes(self._rest) + lines
+            self._rest.clear()
+        self._lines = lines
         end = self._look_at(lines)
-        return chunk if end is None else chunk[: end - held]
+        if end is not None:
+            end -= held
+            return chunk[: end + self._blank_line_in(chunk[end : end + 2])]
+        if cut < len(chunk):
+            self._keep(chunk[cut:])
+        return chunk
+
+    def _keep(self, part: bytes) -> None:
+        """Wait for the rest of a line, unless it is too long to be looked at."""
+        self._rest += part
+        if len(self._rest) > MAX_LINE_BYTES:
+            self.off = True
+            del self._rest[1:]
 
     def _look_at(self, lines: bytes) -> int | None:
-        """Note what whole lines say; return where `[DONE]` ends, if it is there."""
+        """Note what whole lines say; return where the line of `[DONE]` ends, if it is there."""
+        end = None
+        if b"[DONE]" in lines and (done := _DONE.search(lines)):
+            self.done = True
+            end = done.end()
+            lines = lines[:end]
         if b'"usage":' in lines and (found := _USAGE.findall(lines)):
             self._usage_line = found[-1]
         if b'"finish_reason":"' in lines or b'"finish_reason": "' in lines:
             self.finished = True
         if b'"error"' in lines and _ERROR.search(lines):
             self.failed = True
-        if b"[DONE]" in lines and (done := _DONE.search(lines)):
-            self.done = True
-            self._rest = b""
-            self._closing = done["blank"] is None
-            return done.end()
-        return None
+        return end
 
-    def _closing_line_ends(self, chunk: bytes) -> bytes:
-        """Let the line ends pass that belong to `[DONE]`, and nothing after them."""
-        if not self._closing:
-            return b""
-        self._closing = False
-        length = len(chunk) - len(chunk.lstrip(_LINE_ENDS))
-        return chunk[: min(length, 4)]
+    def _blank_line_in(self, chunk: bytes) -> int:
+        """Return the length of what belongs to the blank line behind `[DONE]`."""
+        if self.said_all or not chunk:
+            return 0
+        length = 1 if chunk.startswith(b"\r") else 0
+        if chunk[length : length + 1] == b"\n":
+            length += 1
+        self.said_all = chunk[:length] != b"\r" or len(chunk) > length
+        return length

@@ -1,0 +1,160 @@
+"""A conversation: its messages, and where it may be cut without tearing anything apart."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, NamedTuple, Self
+
+from app.chat.message import Message
+from app.chat.pieces import RESULT_ROLES
+
+
+class Group(NamedTuple):
+    """The messages `start:end` that stay together: one, or a caller with its tool results."""
+
+    start: int
+    end: int
+
+
+class Turn(NamedTuple):
+    """The messages `start:end` from a run of user messages to the next one.
+
+    `users` are the indexes of its user messages; a history that begins without one has a turn
+    without any.
+    """
+
+    start: int
+    end: int
+    users: tuple[int, ...]
+
+
+class Conversation:
+    """An immutable list of messages that knows its groups, turns and seams."""
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        self.messages: tuple[Message, ...] = tuple(messages)
+
+    @classmethod
+    def of(cls, messages: object) -> Self | None:
+        """View the client's list, or return None if its shape is not understood."""
+        if type(messages) is not list or not all(type(fields) is dict for fields in messages):
+            return None
+        return cls(map(Message, messages))
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __repr__(self) -> str:
+        return f"Conversation({len(self.messages)} messages)"
+
+    def with_messages(self, messages: Sequence[Message]) -> Self:
+        """Return a conversation of these messages; the very same one if nothing differs."""
+        return self if tuple(messages) == self.messages else type(self)(messages)
+
+    @cached_property
+    def instructions(self) -> int:
+        """How many system and developer messages lead the conversation."""
+        for index, message in enumerate(self.messages):
+            if not message.is_instruction:
+                return index
+        return len(self.messages)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """Contiguous ranges over all messages; what lies between call and result belongs in."""
+        groups = []
+        start = 0
+        for index, end in enumerate(_reaches(self.messages), 1):
+            if end == index:
+                groups.append(Group(start, end))
+                start = end
+        return tuple(groups)
+
+    @cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        """Contiguous ranges over all messages after the instructions."""
+        return tuple(_turns(self.messages, self.groups, self.instructions))
+
+    @property
+    def current_turn(self) -> Turn | None:
+        """The last turn, which the model is asked to go on with."""
+        return self.turns[-1] if self.turns else None
+
+    @cached_property
+    def seams(self) -> tuple[int, ...]:
+        """Every position where the messages may be cut in two, both ends included."""
+        first = self.instructions
+        return (first, *(group.end for group in self.groups if group.start >= first))
+
+
+def _turns(messages: Sequence[Message], groups: Sequence[Group], first: int) -> Iterator[Turn]:
+    start = first
+    users: list[int] = []
+    for group in groups[first:]:
+        if messages[group.start].is_user:
+            if group.start > start and not messages[group.start - 1].is_user:
+                yield Turn(start, group.start, tuple(users))
+                start, users = group.start, []
+            users.append(group.start)
+        elif group.end > group.start + 2:
+            users += [index for index in range(*group) if messages[index].is_user]
+    if start < len(messages):
+        yield Turn(start, len(messages), tuple(users))
+
+
+def _reaches(messages: Sequence[Message]) -> Iterator[int]:
+    """Yield for each message how far it and those before it reach by their tool results."""
+    ends = list(range(1, len(messages) + 1))
+    calls = _OpenCalls()
+    for index, message in enumerate(messages):
+        role = message.role
+        if role in RESULT_ROLES:
+            caller = calls.take(message.answers)
+            if caller is not None:
+                ends[caller] = index + 1
+        elif role == "assistant" and message.calls_tools:
+            calls.open(index, _keys_of_calls(message))
+        else:
+            calls.last = None
+    return accumulate(ends, max)
+
+
+def _keys_of_calls(message: Message) -> Sequence[str | None]:
+    """Return the calls' ids, and None if one of them has no id, as legacy calls never have."""
+    ids = message.call_ids
+    calls: Any = message.fields.get("tool_calls")
+    if ids and len(ids) == len(calls) and not message.fields.get("function_call"):
+        return ids
+    return (*ids, None)
+
+
+class _OpenCalls:
+    """The calls that wait for their results, each found by its id in constant time."""
+
+    def __init__(self) -> None:
+        self.last: int | None = None
+        """The caller whose results we are among; None once another message was seen."""
+        self._waiting: dict[str | None, list[int]] = {}
+        self._newest: dict[str | None, int] = {}
+
+    def open(self, index: int, keys: Sequence[str | None]) -> None:
+        """Remember a caller and the ids it waits for."""
+        self.last = index
+        for key in keys:
+            self._newest[key] = index
+            if key in self._waiting:
+                self._waiting[key].append(index)
+            else:
+                self._waiting[key] = [index]
+
+    def take(self, key: str | None) -> int | None:
+        """Return the nearest caller that still waits for this result.
+
+        A second result for a call, or one whose call has no id, goes to the caller it follows.
+        """
+        waiting = self._waiting.get(key)
+        if waiting and (key is not None or self.last in (None, waiting[-1])):
+            return waiting.pop()
+        if key is None or self.last in (self._newest.get(key), self._newest.get(None)):
+            return self.last
+        return None

@@ -1,0 +1,199 @@
+"""Pictures, sound, films and files inside a message: what they are and where they sit."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+MediaKind = Literal["image", "video", "audio", "document"]
+Path = tuple[str | int, ...]
+
+MAX_DEPTH = 8
+UNKNOWN_MIME = "application/octet-stream"
+
+_MIME = re.compile(r"[a-z0-9.+-]{1,40}/[a-z0-9.+-]{1,60}")
+_LONGEST_MIME = 101
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,15}:")
+
+_KIND_OF_TYPE: dict[str, MediaKind] = {
+    "image_url": "image",
+    "input_image": "image",
+    "image": "image",
+    "video_url": "video",
+    "input_video": "video",
+    "video": "video",
+    "input_audio": "audio",
+    "audio_url": "audio",
+    "audio": "audio",
+    "file": "document",
+    "input_file": "document",
+    "document": "document",
+    "resource": "document",
+}
+# A part may name its type by its only key, as vLLM allows; these keys also hold the payload.
+_HOLDERS = ("image_url", "image", "video_url", "video", "input_audio", "audio_url", "audio", "file")
+_OBJECT_HOLDERS = ("source", "resource", "input_image", "input_video", "input_file")
+_DATA_KEYS = ("url", "data", "file_data", "base64", "blob", "file_url")
+_MIME_KEYS = ("media_type", "mimeType", "mime_type", "mediaType")
+_NAME_KEYS = ("filename", "file_name", "name", "title")
+_MIME_OF_SUFFIX = {
+    "pdf": "application/pdf",
+    "json": "application/json",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "txt": "text/plain",
+    "md": "text/markdown",
+    "csv": "text/csv",
+    "html": "text/html",
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "mp3": "audio/mpeg",
+    "wav": "audio/wav",
+    "mp4": "video/mp4",
+    "webm": "video/webm",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """One medium; `path` leads from the message's dict to the part that holds it."""
+
+    kind: MediaKind
+    mime: str
+    data: str
+    """A data URL, bare base64 or a remote URL; empty when the part only names an id."""
+    detail: str | None
+    is_inline: bool
+    path: Path
+
+
+def media_in(fields: dict[str, Any]) -> Iterator[Media]:
+    """Yield every medium of the message's content in its order, nested ones too."""
+    content = fields.get("content")
+    if type(content) is list:
+        yield from _media_of_list(content, ("content",), MAX_DEPTH)
+    elif type(content) is dict:
+        yield from _media_of_part(content, ("content",), MAX_DEPTH)
+
+
+def is_media(part: dict[str, Any]) -> bool:
+    """Tell whether the part is a medium; documents given as text are text."""
+    return _kind_of(part) is not None
+
+
+def nested_parts(part: dict[str, Any]) -> tuple[Path, list[Any]] | None:
+    """Return the list of parts inside a part (a tool result, a document) and the way to it."""
+    content = part.get("content")
+    if type(content) is list:
+        return ("content",), content
+    source = part.get("source")
+    if type(source) is dict and type(source.get("content")) is list:
+        return ("source", "content"), source["content"]
+    return None
+
+
+def sanitised_mime(text: str) -> str:
+    """Return the media type in lower case, or one that says nothing when it is not well formed."""
+    if len(text) <= _LONGEST_MIME and _MIME.fullmatch(lowered := text.lower()):
+        return lowered
+    return UNKNOWN_MIME
+
+
+def _media_of_list(parts: list[Any], path: Path, depth: int) -> Iterator[Media]:
+    for index, part in enumerate(parts):
+        if type(part) is dict and not ("text" in part and part.get("type") == "text"):
+            yield from _media_of_part(part, (*path, index), depth)
+
+
+def _media_of_part(part: dict[str, Any], path: Path, depth: int) -> Iterator[Media]:
+    kind = _kind_of(part)
+    if kind is not None:
+        yield _medium(part, kind, path)
+    elif depth > 1 and (nested := nested_parts(part)) is not None:
+        yield from _media_of_list(nested[1], path + nested[0], depth - 1)
+
+
+def _kind_of(part: dict[str, Any]) -> MediaKind | None:
+    named = part.get("type")
+    if type(named) is not str:
+        named = next((key for key in _HOLDERS if key in part), "")
+    kind = _KIND_OF_TYPE.get(named)
+    if kind == "document" and _is_text(named, part):
+        return None
+    return kind
+
+
+def _is_text(named: str, part: dict[str, Any]) -> bool:
+    """Tell whether a document or resource is plain text or made of parts."""
+    if named == "resource":
+        resource = part.get("resource")
+        return not (type(resource) is dict and type(resource.get("blob")) is str)
+    source = part.get("source")
+    if type(source) is dict:
+        return source.get("type") in ("text", "content")
+    return named == "document" and type(part.get("content")) in (list, str)
+
+
+def _medium(part: dict[str, Any], kind: MediaKind, path: Path) -> Media:
+    holder = _holder(part)
+    data = _data_of(holder)
+    mime = _mime_of(kind, [part] if type(holder) is not dict else [holder, part], data)
+    if kind == "document":
+        kind = _KIND_OF_TYPE.get(mime.partition("/")[0], kind)
+    detail = _first_text([holder, part], ("detail",))
+    return Media(kind, mime, data, detail or None, _is_inline(data), path)
+
+
+def _holder(part: dict[str, Any]) -> Any:
+    """Return what holds the payload: an object, a string, a list of frames, or the part itself."""
+    for key in _HOLDERS:
+        if part.get(key):
+            return part[key]
+    for key in _OBJECT_HOLDERS:
+        if type(part.get(key)) is dict:
+            return part[key]
+    return part
+
+
+def _data_of(holder: Any) -> str:
+    if type(holder) is list:
+        holder = next((frame for frame in holder if type(frame) is str), "")
+    if type(holder) is str:
+        return holder
+    return _first_text([holder], _DATA_KEYS)
+
+
+def _is_inline(data: str) -> bool:
+    return bool(data) and (data[:5].lower() == "data:" or not _SCHEME.match(data))
+
+
+def _mime_of(kind: MediaKind, places: list[Any], data: str) -> str:
+    claimed = ""
+    if data[:5].lower() == "data:":
+        claimed = data[5:512].partition(",")[0]
+    claimed = claimed.partition(";")[0] or _first_text(places, _MIME_KEYS).partition(";")[0]
+    if claimed:
+        return sanitised_mime(claimed)
+    form = _first_text(places, ("format",))
+    if form and kind != "document":
+        return sanitised_mime(f"{kind}/{form}")
+    name = _first_text(places, _NAME_KEYS)
+    if not name and not _is_inline(data):
+        name = data.partition("?")[0]
+    suffix = name.rpartition(".")[2].lower()
+    return _MIME_OF_SUFFIX.get(suffix, UNKNOWN_MIME if kind == "document" else f"{kind}/unknown")
+
+
+def _first_text(places: list[Any], keys: tuple[str, ...]) -> str:
+    """Return the first string that is not empty under one of the keys."""
+    for place in places:
+        if type(place) is dict:
+            for key in keys:
+                value = place.get(key)
+                if type(value) is str and value:
+                    return value
+    return ""

@@ -1,0 +1,114 @@
+"""A read-only view of one chat message; the client's dict is never changed, only copied."""
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+from app.chat.chain import canonical_bytes
+from app.chat.media import Media, Path, media_in
+from app.chat.pieces import RESULT_ROLES, Piece, PieceKind, pieces_of
+
+__all__ = ["Message", "Piece", "PieceKind"]
+
+
+class Message:
+    """One message of a conversation, equal to another only if it views the same dict."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.fields = fields
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and other.fields is self.fields
+
+    def __hash__(self) -> int:
+        return id(self.fields)
+
+    def __repr__(self) -> str:
+        return f"Message(role={self.role[:20]!r})"
+
+    @property
+    def role(self) -> str:
+        """The role, empty if the client sent something else than text."""
+        role = self.fields.get("role")
+        return role if type(role) is str else ""
+
+    @property
+    def content(self) -> Any:
+        """The content as the client sent it."""
+        return self.fields.get("content")
+
+    @property
+    def is_instruction(self) -> bool:
+        """Whether the application speaks."""
+        return self.fields.get("role") in ("system", "developer")
+
+    @property
+    def is_user(self) -> bool:
+        """Whether the user speaks."""
+        return self.fields.get("role") == "user"
+
+    @property
+    def is_assistant(self) -> bool:
+        """Whether the model speaks."""
+        return self.fields.get("role") == "assistant"
+
+    @property
+    def is_tool_result(self) -> bool:
+        """Whether a tool answers."""
+        return self.fields.get("role") in RESULT_ROLES
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether tools are called, in today's form or the legacy one."""
+        calls = self.fields.get("tool_calls")
+        return (type(calls) is list and bool(calls)) or bool(self.fields.get("function_call"))
+
+    @property
+    def call_ids(self) -> tuple[str, ...]:
+        """The ids of the calls, in their order; calls without an id have none here."""
+        calls = self.fields.get("tool_calls")
+        if type(calls) is not list:
+            return ()
+        ids = []
+        for call in calls:
+            name = call.get("id") if type(call) is dict else None
+            if type(name) is str and name:
+                ids.append(name)
+        return tuple(ids)
+
+    @property
+    def answers(self) -> str | None:
+        """The id of the call that this message answers."""
+        name = self.fields.get("tool_call_id")
+        return name if type(name) is str and name else None
+
+    @property
+    def canonical(self) -> bytes:
+        """The bytes that stand for this message in a hash chain."""
+        return canonical_bytes(self.fields)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield every text that a chat template renders, without media.
+
+        A text may hold lone surrogates if the client sent some.
+        """
+        return iter(pieces_of(self.fields))
+
+    def media(self) -> Iterator[Media]:
+        """Yield every medium in the content."""
+        return media_in(self.fields)
+
+    def with_content(self, content: Any) -> Self:
+        """Return a message with another content; every other field stays."""
+        return type(self)({**self.fields, "content": content})
+
+    def with_part(self, path: Path, part: Any) -> Self:
+        """Return a message with another part at `path`; only what lies on the path is copied."""
+        fields: dict[str, Any] = dict(self.fields)
+        node: Any = fields
+        for step in path[:-1]:
+            node[step] = node[step].copy()
+            node = node[step]
+        node[path[-1]] = part
+        return type(self)(fields)

@@ -1,0 +1,53 @@
+"""How many tokens a request may have, and from where on something must be done about it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+DEFAULT_RESERVE_TOKENS = 20_000
+LARGEST_RESERVE_SHARE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetPolicy:
+    """The shares of the window at which work begins, and what is kept free for the answer."""
+
+    threshold: float
+    prepare: float
+    reserve_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A window cut into what the prompt may use and what the answer keeps."""
+
+    window: int
+    reserve: int
+    usable: int
+    trigger: int
+    prepare: int
+
+    @classmethod
+    def of(cls, window: int, fields: dict[str, Any], policy: BudgetPolicy) -> "Budget":
+        """Return the budget of a request in a window.
+
+        The reserve is never more than a quarter of the window: agents ask for 32,000 tokens of
+        output on any model, and vLLM clips what does not fit.
+        """
+        wanted = _first_count(
+            policy.reserve_tokens,
+            fields.get("max_completion_tokens"),
+            fields.get("max_tokens"),
+            DEFAULT_RESERVE_TOKENS,
+        )
+        reserve = min(wanted, int(window * LARGEST_RESERVE_SHARE))
+        usable = window - reserve
+        return cls(
+            window, reserve, usable, int(usable * policy.threshold), int(usable * policy.prepare)
+        )
+
+
+def _first_count(*candidates: object) -> int:
+    for candidate in candidates:
+        if isinstance(candidate, int) and not isinstance(candidate, bool) and candidate > 0:
+            return candidate
+    return 0

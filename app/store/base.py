@@ -1,0 +1,53 @@
+"""What is remembered across requests: small sealed values under content addresses."""
+
+import hashlib
+import hmac
+from typing import Protocol
+
+Rows = dict[bytes, bytes]
+
+
+class Store(Protocol):
+    """Keeps values by kind and key; a fault is a miss, never an exception."""
+
+    async def open(self) -> None:
+        """Make ready; raise StoreUnavailable if that cannot be."""
+        ...
+
+    async def close(self) -> None:
+        """Write what waits, and let go."""
+        ...
+
+    async def get_many(self, kind: str, keys: list[bytes]) -> Rows:
+        """Return the values that are there, whole and not expired."""
+        ...
+
+    async def put(self, kind: str, key: bytes, value: bytes, ttl_seconds: float) -> bool:
+        """Keep a value; return whether it was kept."""
+        ...
+
+
+class StoreUnavailable(Exception):
+    """The store cannot be used; the text says why."""
+
+
+class Seal:
+    """Makes rows that only this deployment can have written.
+
+    Every field is length-prefixed, so that no two rows have the same bytes under the seal.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def of(self, kind: str, key: bytes, value: bytes, expires: int) -> bytes:
+        """Return a row's seal."""
+        mac = hmac.new(self._secret, digestmod=hashlib.sha256)
+        for part in (kind.encode(), key, value, b"%d" % expires):
+            mac.update(len(part).to_bytes(8, "big"))
+            mac.update(part)
+        return mac.digest()
+
+    def holds(self, seal: bytes, kind: str, key: bytes, value: bytes, expires: int) -> bool:
+        """Tell whether the seal is this row's own."""
+        return hmac.compare_digest(seal, self.of(kind, key, value, expires))

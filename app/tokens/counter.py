@@ -1,0 +1,243 @@
+"""The tokens of a whole request, by kind: what fills the window, and what calibration learns on."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from app.chat.media import Media
+from app.chat.message import Message, PieceKind
+from app.chat.pieces import pieces_of
+from app.tokens.image_tokens import image_tokens
+from app.tokens.overheads import CountingRules
+from app.tokens.token_counter import TokenCounter
+from app.tokens.tools import schema_tokens, tool_choice_tokens, tools_tokens
+
+_RESULT: Final[tuple[PieceKind, ...]] = ("tool_result", "id")
+_RESULT_ROLES: Final = ("tool", "function")
+_MAY_HOLD_MEDIA: Final = (list, dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCount:
+    """Where a request's tokens are; `messages` has each message with its media and frame."""
+
+    messages: tuple[int, ...] = ()
+    text: int = 0
+    reasoning: int = 0
+    tool_calls: int = 0
+    tool_results: int = 0
+    tools: int = 0
+    images: int = 0
+    documents: int = 0
+    audio: int = 0
+    video: int = 0
+    overhead: int = 0
+    is_guess: bool = False
+    """Whether it was made without a tokenizer; calibration does not learn from it."""
+
+    @property
+    def words(self) -> int:
+        """All that went through the tokenizer."""
+        return self.text + self.reasoning + self.tool_calls + self.tool_results + self.tools
+
+    @property
+    def media(self) -> int:
+        """All that went through a formula."""
+        return self.images + self.documents + self.audio + self.video
+
+    @property
+    def total(self) -> int:
+        """The whole prompt before calibration."""
+        return self.words + self.media + self.overhead
+
+
+class Definitions(NamedTuple):
+    """What a request defines beside its messages, as the client sent it."""
+
+    tools: object = None
+    tool_choice: object = None
+    response_format: object = None
+
+
+def count_request(
+    messages: Sequence[Message],
+    tools: object,
+    counter: TokenCounter,
+    rules: CountingRules,
+    *,
+    tool_choice: object = None,
+    response_format: object = None,
+) -> RequestCount:
+    """Count a request's prompt, however long that takes."""
+    definitions = Definitions(tools, tool_choice, response_format)
+    count = count_within(messages, definitions, counter, rules, max_cold_chars=None)
+    assert count is not None
+    return count
+
+
+def count_within(
+    messages: Sequence[Message],
+    definitions: Definitions,
+    counter: TokenCounter,
+    rules: CountingRules,
+    *,
+    max_cold_chars: int | None,
+) -> RequestCount | None:
+    """Count a request's prompt; nothing if more texts than allowed are yet to be counted.
+
+    Counting known texts is fast; `cold_texts` gives the others, to be counted in a thread.
+    """
+    tally = _Tally(counter, rules)
+    each = tally.add(messages, max_cold_chars)
+    if each is None:
+        return None
+    defined, frame = _defined(messages, definitions, counter, rules)
+    kinds, media = tally.kinds, tally.media
+    return RequestCount(
+        messages=tuple(each),
+        text=kinds["text"] + kinds["name"],
+        reasoning=kinds["reasoning"],
+        tool_calls=kinds["tool_call"] + kinds["id"],
+        tool_results=kinds["tool_result"],
+        tools=defined,
+        images=media["image"],
+        documents=media["document"],
+        audio=media["audio"],
+        video=media["video"],
+        overhead=tally.overhead + frame,
+        is_guess=not counter.is_loaded,
+    )
+
+
+def _defined(
+    messages: Sequence[Message],
+    definitions: Definitions,
+    counter: TokenCounter,
+    rules: CountingRules,
+) -> tuple[int, int]:
+    """Return the tokens of tools and schema, and of the frame around the answer."""
+    frame = rules.reply_tokens
+    tokens = tools_tokens(definitions.tools, counter, rules.tools_style)
+    if tokens and rules.tools_style == "typescript":
+        tokens += tool_choice_tokens(definitions.tool_choice, counter)
+        if any(message.is_instruction for message in messages):
+            frame -= 4  # the definitions then stand inside that message
+    if definitions.response_format is not None and rules.renders_schema:
+        tokens += schema_tokens(definitions.response_format, counter)
+    return tokens, frame
+
+
+def message_tokens(message: Message, counter: TokenCounter, rules: CountingRules) -> int:
+    """Count one message with its media and frame."""
+    each = _Tally(counter, rules).add([message])
+    assert each is not None
+    return each[0]
+
+
+def media_tokens(medium: Media, rules: CountingRules) -> int:
+    """Count one medium: images by formula, all others flat."""
+    match medium.kind:
+        case "image":
+            data = medium.data if medium.is_inline else ""
+            return image_tokens(data, medium.detail, rules.image_family, rules.image_tokens)
+        case "document":
+            return rules.document_tokens
+        case "audio":
+            return rules.audio_tokens
+        case "video":
+            return rules.video_tokens
+
+
+def cold_texts(messages: Iterable[Message], counter: TokenCounter, min_chars: int = 1) -> list[str]:
+    """Return the texts that are yet to be counted, for a thread; none while counts are guessed."""
+    if not counter.is_loaded:
+        return []
+    known = counter.known
+    return [
+        text
+        for message in messages
+        for _, text in message.pieces()
+        if len(text) >= min_chars and known(text) is None
+    ]
+
+
+class _Tally:
+    """Sums by kind over the messages of one request."""
+
+    def __init__(self, counter: TokenCounter, rules: CountingRules) -> None:
+        self.kinds = dict.fromkeys(
+            ("text", "name", "reasoning", "tool_call", "id", "tool_result"), 0
+        )
+        self.media = dict.fromkeys(("image", "document", "audio", "video"), 0)
+        self.overhead = 0
+        self._counter = counter
+        self._rules = rules
+
+    def add(
+        self, messages: Sequence[Message], max_cold_chars: int | None = None
+    ) -> list[int] | None:
+        """Count the messages and return each one's tokens, nothing if too much of them is cold.
+
+        All texts are looked up at once, and a message of nothing but a text does not even become
+        a list of pieces: counting a long history again costs less than parsing it.
+        """
+        texts: list[str] = []
+        others: list[tuple[int, Message, Sequence[PieceKind]]] = []
+        for message in messages:
+            fields = message.fields
+            content = fields.get("content")
+            if type(content) is str and len(fields) < 4:
+                if len(fields) == 2 and fields.get("role") not in _RESULT_ROLES:
+                    texts.append(content)
+                    continue
+                if fields.get("role") == "tool" and type(fields.get("tool_call_id")) is str:
+                    others.append((len(texts), message, _RESULT))
+                    texts += (content, fields["tool_call_id"])
+                    continue
+            pieces = pieces_of(fields)
+            others.append((len(texts), message, [kind for kind, _ in pieces]))
+            texts += [text for _, text in pieces]
+        counts = self._counter.counts_within(texts, max_cold_chars)
+        return None if counts is None else self._add_up(counts, others)
+
+    def _add_up(
+        self, counts: list[int], others: list[tuple[int, Message, Sequence[PieceKind]]]
+    ) -> list[int]:
+        each: list[int] = []
+        frame = self._rules.message_tokens
+        call_frame = self._rules.tool_call_tokens // 2
+        kinds = self.kinds
+        at = 0
+        for start, message, its_kinds in others:
+            if start > at:
+                each += self._plain(counts[at:start])
+            at = start
+            total = extra = 0
+            for kind in its_kinds:
+                count = counts[at]
+                at += 1
+                kinds[kind] += count
+                total += count
+                if kind == "tool_call":  # a call is two pieces, its name and its arguments
+                    extra += call_frame
+                elif kind == "name":
+                    extra += 1
+            self.overhead += frame + extra
+            if type(message.fields.get("content")) in _MAY_HOLD_MEDIA:
+                total += self._seen(message)
+            each.append(total + frame + extra)
+        return each + self._plain(counts[at:])
+
+    def _plain(self, counts: list[int]) -> list[int]:
+        frame = self._rules.message_tokens
+        self.kinds["text"] += sum(counts)
+        self.overhead += frame * len(counts)
+        return [count + frame for count in counts]
+
+    def _seen(self, message: Message) -> int:
+        total = 0
+        for medium in message.media():
+            tokens = media_tokens(medium, self._rules)
+            self.media[medium.kind] += tokens
+            total += tokens
+        return total

@@ -1,0 +1,179 @@
+"""Tokens by tiktoken from vendored ranks: never a download, and every text is counted once."""
+
+import gzip
+import hashlib
+import zlib
+from binascii import a2b_base64
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Final, NamedTuple, cast
+
+import tiktoken
+
+from app.tokens.chunks import CHUNK_CHARS, SAMPLED_ABOVE_CHARS, chunks_of, samples_of
+from app.tokens.rough import rough_tokens
+
+MAX_CACHED_TEXTS: Final = 65_536
+_RANKS = Path(__file__).parent / "ranks"
+
+
+class _Recipe(NamedTuple):
+    """What makes an encoding out of its ranks; as tiktoken's own definitions have it."""
+
+    sha256: str
+    pattern: str
+    special_tokens: dict[str, int]
+
+
+_RECIPES: Final = {
+    "o200k_base": _Recipe(
+        "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018},
+    ),
+    "cl100k_base": _Recipe(
+        "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
+        r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+        {
+            "<|endoftext|>": 100_257,
+            "<|fim_prefix|>": 100_258,
+            "<|fim_middle|>": 100_259,
+            "<|fim_suffix|>": 100_260,
+            "<|endofprompt|>": 100_276,
+        },
+    ),
+}
+
+ENCODINGS: Final = frozenset(_RECIPES)
+
+
+class RanksUnusable(ValueError):
+    """The vendored ranks are missing or not what they should be."""
+
+
+def load_encoding(name: str, folder: Path = _RANKS) -> tiktoken.Encoding:
+    """Build the encoding from its vendored ranks, or raise RanksUnusable; takes half a second."""
+    recipe = _RECIPES.get(name)
+    if recipe is None:
+        raise RanksUnusable(f"there are no ranks for {name!r}")
+    return tiktoken.Encoding(
+        name,
+        pat_str=recipe.pattern,
+        mergeable_ranks=_ranks(folder / f"{name}.tiktoken.gz", recipe.sha256),
+        special_tokens=recipe.special_tokens,
+    )
+
+
+def _ranks(file: Path, sha256: str) -> dict[bytes, int]:
+    try:
+        content = gzip.decompress(file.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise RanksUnusable(f"{file.name} cannot be read") from error
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise RanksUnusable(f"{file.name} has the wrong content")
+    return {
+        a2b_base64(token): int(rank)
+        for token, _, rank in (line.partition(b" ") for line in content.splitlines())
+    }
+
+
+class TiktokenCounter:
+    """Counts texts by one encoding; before `load` it guesses, and says so.
+
+    The cache has two generations: a text that is asked for again moves to the young one, and when
+    that is full the old one goes. It needs no lock: a race costs a count that is made again.
+    """
+
+    def __init__(self, encoding_name: str, max_texts: int = MAX_CACHED_TEXTS) -> None:
+        self.encoding_name = encoding_name
+        self.failure: str | None = None
+        self._encoding: tiktoken.Encoding | None = None
+        self._generation_size = max(1, max_texts // 2)
+        self._young: dict[Hashable, int] = {}
+        self._old: dict[Hashable, int] = {}
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether counts are real and not guessed."""
+        return self._encoding is not None
+
+    def load(self) -> bool:
+        """Build the encoding; call it in a thread. False leaves the reason in `failure`."""
+        if self._encoding is None:
+            try:
+                self._encoding = load_encoding(self.encoding_name)
+            except RanksUnusable as error:
+                self.failure = str(error)
+        return self.is_loaded
+
+    def known(self, text: str) -> int | None:
+        """Return the count if it costs nothing: the text was counted before."""
+        return self._recall((hash(text), len(text)))
+
+    def count(self, text: str) -> int:
+        """Return the text's tokens; long texts that are not `known` belong in a thread."""
+        if self._encoding is None:
+            return rough_tokens(text)
+        key = (hash(text), len(text))
+        count = self._recall(key)
+        if count is None:
+            count = _count(self._encoding, text)
+            self._remember(key, count)
+        return count
+
+    def counts(self, texts: list[str]) -> list[int]:
+        """Return the tokens of each text; when all are known it costs little but their hashes."""
+        counts = self.counts_within(texts, None)
+        assert counts is not None
+        return counts
+
+    def counts_within(self, texts: list[str], max_cold_chars: int | None) -> list[int] | None:
+        """Return the tokens of each text, nothing if more than that is yet to be counted."""
+        keys = zip(map(hash, texts), map(len, texts), strict=False)
+        found = list(map(self._young.get, keys))
+        if None not in found:
+            return cast("list[int]", found)
+        pairs = list(zip(texts, found, strict=True))
+        if max_cold_chars is not None and self._encoding is not None:
+            unsure = (text for text, count in pairs if count is None)
+            if sum(len(text) for text in unsure if self.known(text) is None) > max_cold_chars:
+                return None
+        return [self.count(text) if count is None else count for text, count in pairs]
+
+    def remembered(self, key: Hashable, work: Callable[[], int]) -> int:
+        """Return what the key's work came to before; guesses are not remembered."""
+        if self._encoding is None:
+            return work()
+        count = self._recall(key)
+        if count is None:
+            count = work()
+            self._remember(key, count)
+        return count
+
+    def _recall(self, key: Hashable) -> int | None:
+        count = self._young.get(key)
+        if count is None:
+            count = self._old.get(key)
+            if count is not None:
+                self._remember(key, count)
+        return count
+
+    def _remember(self, key: Hashable, count: int) -> None:
+        if len(self._young) >= self._generation_size:
+            self._old, self._young = self._young, {}
+        self._young[key] = count
+
+
+def _count(encoding: tiktoken.Encoding, text: str) -> int:
+    if len(text) <= CHUNK_CHARS:
+        return len(encoding.encode_ordinary(text))
+    if len(text) <= SAMPLED_ABOVE_CHARS:
+        return sum(len(encoding.encode_ordinary(chunk)) for chunk in chunks_of(text))
+    sampled = [(len(encoding.encode_ordinary(piece)), len(piece)) for piece in samples_of(text)]
+    tokens, chars = map(sum, zip(*sampled, strict=True))
+    return round(len(text) * tokens / chars)

@@ -1,0 +1,123 @@
+"""A fake model, a proxy and a client that meet: what most tests of faults begin with."""
+
+import socket
+import struct
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.support.fake_model import Behaviour, FakeModel, Line, fake_model, on_chat, polite
+from tests.support.live import (
+    Proxy,
+    RawAnswer,
+    RawClient,
+    chat_body,
+    chat_request,
+    raw_client,
+    running_proxy,
+)
+
+
+@dataclass
+class Meeting:
+    """The three of them."""
+
+    model: FakeModel
+    proxy: Proxy
+    client: RawClient
+
+    def __post_init__(self) -> None:
+        self._before = self._figures()
+
+    async def ask(self, **fields: Any) -> RawAnswer:
+        """Send a chat request and return the answer."""
+        await self.client.send(chat_request(chat_body(**fields)))
+        return await self.client.answer()
+
+    async def stream(self) -> RawAnswer:
+        """Ask for a stream and read it to its end."""
+        return await self.ask(stream=True)
+
+    @property
+    def chats(self) -> int:
+        """How often the model was asked to chat."""
+        return sum(request.method == "POST" for request in self.model.requests)
+
+    def figure(self, name: str) -> float:
+        """Return how much a metric grew since they met; its name comes with its labels."""
+        return self._figures().get(name, 0.0) - self._before.get(name, 0.0)
+
+    def answered(self, status: int, code: str = "") -> float:
+        """Return how many chats were answered with this status and error code."""
+        labels = f'code="{code}",route="/v1/chat/completions",status="{status}"'
+        return self.figure(f"chat_proxy_requests_total{{{labels}}}")
+
+    def _figures(self) -> dict[str, float]:
+        lines = self.proxy.services.metrics.render().decode().splitlines()
+        parted = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, _, value in parted}
+
+
+@asynccontextmanager
+async def meeting(behaviour: Behaviour, **sections: Any) -> AsyncIterator[Meeting]:
+    """Let them meet; the model behaves so in chats and politely elsewhere."""
+    async with (
+        fake_model(on_chat(behaviour)) as model,
+        running_proxy(model.url, **sections) as proxy,
+        raw_client(proxy) as client,
+    ):
+        yield Meeting(model, proxy, client)
+
+
+class Stage:
+    """A model and a proxy for many meetings, one after another: starting them takes time."""
+
+    def __init__(self, model: FakeModel, proxy: Proxy) -> None:
+        self._model = model
+        self._proxy = proxy
+
+    @asynccontextmanager
+    async def __call__(self, behaviour: Behaviour) -> AsyncIterator[Meeting]:
+        self._model.behaviour = on_chat(behaviour)
+        self._model.requests.clear()
+        async with raw_client(self._proxy) as client:
+            yield Meeting(self._model, self._proxy, client)
+
+
+@asynccontextmanager
+async def common_stage() -> AsyncIterator[Stage]:
+    """Set up a stage; what happened in one meeting leaves nothing behind for the next."""
+    lonely = {"keep_alive_seconds": 0.001, "breaker_failures": 0}
+    async with (
+        fake_model(polite) as model,
+        running_proxy(model.url, upstream=lonely) as proxy,
+    ):
+        yield Stage(model, proxy)
+
+
+def cut(line: Line) -> None:
+    """Break the connection with a RST, whatever was read of it."""
+    sock = line.writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    line.writer.transport.abort()
+
+
+@contextmanager
+def black_hole() -> Iterator[str]:
+    """The address of a port that takes no connection and refuses none."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        address = listener.getsockname()
+        crowd = []
+        for _ in range(4):
+            one = socket.socket()
+            one.setblocking(False)
+            crowd.append(one)
+            one.connect_ex(address)
+        try:
+            yield f"http://127.0.0.1:{address[1]}/v1"
+        finally:
+            for one in crowd:
+                one.close()
