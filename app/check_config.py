@@ -76,14 +76,14 @@ async def probe_one(services: Services, base_url: str, card: ModelCard) -> bool:
     """Print what an upstream answers; return whether it does."""
     credentials = services.destinations.credentials_for(card, Caller(ANONYMOUS, []))
     try:
-        windows = await services.windows.ask(base_url, credentials)
+        listing = await services.windows.ask(base_url, credentials)
     except (UpstreamError, TimeoutError) as error:
         if not credentials and "answered 401" in str(error):
             _print(f"upstream {base_url}: ok; it wants a key, which clients bring")
             return True
         _print(f"upstream {base_url}: {error or 'no answer in time'}")
         return False
-    models = ", ".join(f"{name} (window {window})" for name, window in windows.items())
+    models = ", ".join(f"{name} (window {window})" for name, window in listing.windows.items())
     _print(f"upstream {base_url}: ok; {models or 'it tells no context windows'}")
     return True
 

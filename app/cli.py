@@ -1,4 +1,4 @@
-"""The command line: serve, demo, check-config."""
+"""The command line: serve, demo, check-config, explain."""
 
 import argparse
 import os
@@ -10,6 +10,7 @@ from typing import NoReturn
 from app.check_config import check_config
 from app.demo.run import run_demo
 from app.environment import BadConfiguration, read_settings, read_variables
+from app.explain_file import explain_file
 from app.serving.run import serve
 
 EXIT_BAD_CONFIGURATION = 2
@@ -45,6 +46,12 @@ def parser() -> argparse.ArgumentParser:
         "--window", type=int, default=4096, metavar="TOKENS", help="the demo model's window (4096)"
     )
     demo.set_defaults(run=_demo)
+    explain = commands.add_parser(
+        "explain", help="show what the proxy sees in a request body: tokens, turns, window, budget"
+    )
+    explain.add_argument("file", metavar="FILE", help="a chat request as JSON; - for stdin")
+    explain.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    explain.set_defaults(run=_explain)
     check = commands.add_parser(
         "check-config", help="print the effective configuration and probe the upstream"
     )
@@ -61,6 +68,10 @@ def _demo(options: argparse.Namespace) -> int:
     if options.window < 1:
         raise BadConfiguration(f"--window {options.window}: must be at least 1")
     return run_demo(read_settings(env_file=None), options.window)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    return explain_file(read_settings(), read_variables(), options.file, as_json=options.json)
 
 
 def _check_config(options: argparse.Namespace) -> int:

@@ -13,20 +13,27 @@ from pydantic import SecretStr
 from starlette.exceptions import HTTPException
 
 from app.chat.request import RequestLimits
+from app.compaction.budget import BudgetPolicy
 from app.environment import BadConfiguration, overridden
 from app.errors import MethodNotAllowed, NotFound, ProxyError
 from app.proxy.admission import Admission
+from app.proxy.calibrations import Calibrations
 from app.proxy.drain import Drain
+from app.proxy.model_policy import ModelPolicies, ModelPolicy
 from app.proxy.services import Destinations, ExchangePolicy, Services
+from app.proxy.tokenizers import Tokenizers
 from app.registry.registry import BadRegistry, ModelRegistry, read_registry
 from app.routes.chat import ChatCompletions
 from app.routes.error_responses import error_body, error_headers
+from app.routes.explain import Explain
 from app.routes.forward import forwards
-from app.routes.front import Front
+from app.routes.front import Endpoint, Front
 from app.routes.identity import AdminGate, Gate
 from app.routes.ops import ops_routes, refresh
 from app.settings import Settings
-from app.telemetry.logs import say_mistake
+from app.store.base import StoreUnavailable
+from app.store.open import ForgivingStore, store_of
+from app.telemetry.logs import WARNING, say, say_mistake
 from app.telemetry.metrics import Metrics
 from app.upstream.client import Upstream, UpstreamPolicy
 from app.upstream.discovery import Windows
@@ -55,7 +62,13 @@ def create_app(
     app.add_exception_handler(HTTPException, answer_http_exception)
     app.add_exception_handler(ProxyError, answer_proxy_error)
     app.add_exception_handler(Exception, answer_mistake)
-    return Front(app, {chat.route: chat, **forwards(services)}, gate, services)
+    explain = Explain(services)
+    endpoints: dict[str, Endpoint] = {
+        chat.route: chat,
+        explain.route: explain,
+        **forwards(services),
+    }
+    return Front(app, endpoints, gate, services)
 
 
 def make_services(
@@ -72,6 +85,8 @@ def make_services(
             settings.upstream.breaker_seconds,
         )
     )
+    metrics = Metrics(multiprocess_dir)
+    store = make_store(settings, metrics)
     return Services(
         policy=exchange_policy(settings),
         limits=RequestLimits(
@@ -84,9 +99,50 @@ def make_services(
         registry=registry,
         upstream=upstream,
         windows=Windows(upstream, settings.upstream.discovery_seconds),
-        metrics=Metrics(multiprocess_dir),
+        metrics=metrics,
         admission=Admission(settings.limits.max_inflight_bytes),
         drain=Drain(),
+        store=store,
+        policies=model_policies(settings, registry),
+        tokenizers=Tokenizers(),
+        calibrations=Calibrations(store),
+    )
+
+
+def make_store(settings: Settings, metrics: Metrics) -> ForgivingStore:
+    """Return the store, not opened yet, or raise BadConfiguration if the setting names none."""
+
+    def notice(operation: str, kind: str) -> None:
+        metrics.store_errors.labels(operation, kind).inc()
+        say("the store did not do as asked", WARNING, operation=operation, kind=kind)
+
+    secret = plain_or_none(settings.store.secret)
+    try:
+        store = store_of(settings.store.url, secret, notice)
+    except StoreUnavailable as error:
+        raise BadConfiguration(f"CHAT_PROXY_STORE_URL: {error}") from None
+    return ForgivingStore(store, required=settings.store.required, notice=notice)
+
+
+def model_policies(settings: Settings, registry: ModelRegistry) -> ModelPolicies:
+    """Return every model's policy: the common settings, or those its card overrides."""
+    own = {
+        card.name: model_policy(overridden(settings, card.overrides))
+        for card in registry.cards
+        if card.overrides
+    }
+    return ModelPolicies(model_policy(settings), own)
+
+
+def model_policy(settings: Settings) -> ModelPolicy:
+    """Return what the settings say about a model."""
+    budget = settings.budget
+    return ModelPolicy(
+        settings.mode,
+        budget.context_window,
+        BudgetPolicy(budget.threshold, budget.prepare, budget.reserve_tokens),
+        settings.tokens.encoding,
+        settings.media.image_token_estimate,
     )
 
 

@@ -233,7 +233,7 @@ class StoreSettings(Section):
     """Where summaries and offloaded texts are kept."""
 
     url: str = "sqlite:///data/chat-proxy.db"
-    """`sqlite:///path`, `redis://…` or `memory:`."""
+    """`sqlite:///path` or `memory:`; `redis://…` for several machines is not built yet."""
     secret: Key | None = None
     """The key of all content addresses; unset: generated beside the SQLite file."""
     required: bool = False

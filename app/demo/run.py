@@ -47,10 +47,11 @@ def run_demo(settings: Settings, window: int) -> int:
 
 
 def for_demo(settings: Settings, model_url: str) -> Settings:
-    """Return the settings with the demo model as the one upstream."""
+    """Return the settings with the demo model as the one upstream, leaving nothing behind."""
     upstream = settings.upstream.model_copy(update={"base_url": model_url, "api_key": None})
     registry = settings.registry.model_copy(update={"file": Path("/nonexistent/registry.json")})
-    return settings.model_copy(update={"upstream": upstream, "registry": registry})
+    store = settings.store.model_copy(update={"url": "memory:"})
+    return settings.model_copy(update={"upstream": upstream, "registry": registry, "store": store})
 
 
 def start_model(model: DemoModel) -> str:

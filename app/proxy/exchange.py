@@ -10,10 +10,12 @@ from app.errors import (
     UpstreamRedirect,
 )
 from app.proxy.interrupt import Watchdog
+from app.proxy.measure import Measured, measure
 from app.proxy.relay import Relay, RelayBytes, RelayChat
 from app.proxy.services import Services
 from app.proxy.visit import Visit
 from app.registry.model_card import ModelCard
+from app.telemetry.logs import say_mistake
 from app.upstream.client import Call, Reply
 from app.upstream.headers import sent_on
 
@@ -21,9 +23,13 @@ from app.upstream.headers import sent_on
 async def answer(request: ChatRequest, visit: Visit, services: Services) -> None:
     """Take a chat request through its whole journey."""
     card = services.registry.find(request.model)
+    visit.record.model = request.model
+    visit.record.streams = request.streams
+    measured = await measured_or_not(request, card, visit, services)
     call = call_of(visit, services, card, "/chat/completions", request.body)
-    note_request(request, card, visit, services)
     await _exchange(call, RelayChat(visit, services.policy), visit, services)
+    if measured is not None:
+        learn(measured, call.base_url, visit, services)
 
 
 async def pass_on(
@@ -50,17 +56,34 @@ def call_of(visit: Visit, services: Services, card: ModelCard, path: str, body: 
     )
 
 
-def note_request(request: ChatRequest, card: ModelCard, visit: Visit, services: Services) -> None:
-    """Write down what is asked for, and keep the model's window known."""
+async def measured_or_not(
+    request: ChatRequest, card: ModelCard, visit: Visit, services: Services
+) -> Measured | None:
+    """Measure the request and note its size; a request that cannot be measured goes on as it is."""
     record = visit.record
-    record.model = request.model
-    record.streams = request.streams
-    window = card.context_window or services.windows.window_of(
-        services.destinations.base_url_of(card),
-        request.model,
-        services.destinations.credentials_for(card, visit.caller),
-    )
-    record.window = window or 0
+    if record.mode == "off":
+        return None
+    credentials = services.destinations.credentials_for(card, visit.caller)
+    try:
+        measured = await measure(request, card, credentials, services)
+    except Exception as error:  # noqa: BLE001 - features fail open
+        say_mistake("request could not be measured", error)
+        record.compaction = "failed-open"
+        return None
+    if measured is not None:
+        record.tokens_before = record.tokens_after = measured.tokens
+        if measured.window is not None:
+            record.window = measured.window.tokens
+            record.window_source = measured.window.source
+    return measured
+
+
+def learn(measured: Measured, base_url: str, visit: Visit, services: Services) -> None:
+    """Compare the estimate with the upstream's own count, for the next request's sake."""
+    record = visit.record
+    if record.status == 200 and record.prompt_tokens > 0:
+        usage = (record.prompt_tokens, record.cached_tokens)
+        services.calibrations.learn(base_url, record.model, measured.count, usage)
 
 
 async def _exchange(call: Call, relay: Relay, visit: Visit, services: Services) -> None:
@@ -80,8 +103,10 @@ async def _exchange(call: Call, relay: Relay, visit: Visit, services: Services) 
             reply.let_go()
     finally:
         watchdog.close()
-        if visit.tap is not None and visit.tap.off:
-            services.metrics.untapped_streams.inc()
+        if visit.tap is not None:
+            visit.note_usage(visit.tap.usage)
+            if visit.tap.off:
+                services.metrics.untapped_streams.inc()
 
 
 async def _send(call: Call, visit: Visit, services: Services) -> Reply:

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 
 from app.chat.request import RequestLimits
 from app.proxy.admission import Admission
+from app.proxy.calibrations import Calibrations
 from app.proxy.caller import Caller
 from app.proxy.drain import Drain
+from app.proxy.model_policy import ModelPolicies
+from app.proxy.tokenizers import Tokenizers
 from app.registry.model_card import ModelCard
 from app.registry.registry import ModelRegistry
+from app.store.base import Store
 from app.telemetry.metrics import Metrics
 from app.upstream.client import Upstream
 from app.upstream.discovery import Windows
@@ -68,12 +72,22 @@ class Services:
     metrics: Metrics
     admission: Admission
     drain: Drain
+    store: Store
+    policies: ModelPolicies
+    tokenizers: Tokenizers
+    calibrations: Calibrations
 
     async def open(self) -> None:
-        """Open what needs the event loop."""
+        """Open what needs the event loop; the tokenizer before the first request, as it stalls."""
         self.upstream.open()
+        await self.store.open()
+        self.calibrations.open()
+        await self.tokenizers.loaded(self.policies.default_encoding)
 
     async def close(self) -> None:
         """Close it again, in the opposite order."""
+        await self.tokenizers.close()
+        await self.calibrations.close()
+        await self.store.close()
         await self.windows.close()
         await self.upstream.close()

@@ -2,10 +2,23 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 _LARGEST = 100_000_000
 
 Model = tuple[str, Mapping[str, object]]
+
+
+UpstreamKind = Literal["openai", "vllm", "sglang", "llama.cpp", "ollama", "unknown"]
+_OWNERS: dict[str, UpstreamKind] = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "llamacpp": "llama.cpp",
+    "library": "ollama",
+    "openai": "openai",
+    "system": "openai",
+    "openai-internal": "openai",
+}
 
 
 def read_windows(document: object) -> dict[str, int]:
@@ -17,6 +30,15 @@ def read_windows(document: object) -> dict[str, int]:
     for fields in (("parent",), ("parent", "root")):
         windows = _spread(windows, _adapters(models, names, fields))
     return windows
+
+
+def read_kind(document: object) -> UpstreamKind:
+    """Return what kind of server wrote the listing, by the owner that it names."""
+    for _, model in _models(document):
+        owner = model.get("owned_by")
+        if isinstance(owner, str) and owner in _OWNERS:
+            return _OWNERS[owner]
+    return "unknown"
 
 
 def _models(document: object) -> Iterator[Model]:

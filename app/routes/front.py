@@ -120,8 +120,6 @@ class Front:
         services.drain.leave(visit.interrupt)
         services.admission.give_back(client.held_bytes)
         try:
-            if visit.tap is not None:
-                visit.note_usage(visit.tap.usage)
             record.finish()
             services.metrics.observe(record)
         except Exception as error:  # noqa: BLE001 - the client has its answer already

@@ -23,8 +23,12 @@ class Cycle(RequestResponseCycle):
     lost: Callable[[], None] | None = None
 
     def watch(self, lost: Callable[[], None]) -> None:
-        """Have `lost` called when the connection is gone; at once if it is already."""
+        """Have `lost` called when the connection is gone; at once if it is already.
+
+        A large body pauses reading, and a connection that is not read is not seen to go.
+        """
         self.lost = lost
+        self.flow.resume_reading()
         if self.disconnected:
             lost()
 

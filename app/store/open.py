@@ -17,7 +17,10 @@ def store_of(url: str, secret: str | None, notice: Notice) -> Store:
     if url.startswith(SQLITE) and len(url) > len(SQLITE):
         path = Path(url.removeprefix(SQLITE))
         return SqliteStore(path, secret.encode() if secret else None, notice=notice)
-    raise StoreUnavailable(f"{url.partition('@')[2] or url}: not sqlite:///path or memory:")
+    scheme = url.partition(":")[0]
+    if scheme in ("redis", "rediss"):
+        raise StoreUnavailable("there is no Redis store yet; use sqlite:///path or memory:")
+    raise StoreUnavailable("must be sqlite:///path or memory:")
 
 
 class ForgivingStore:

@@ -16,6 +16,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from app.telemetry.record import ExchangeRecord
 
 SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+RATIOS = (0.5, 0.8, 0.9, 0.95, 0.97, 0.99, 1.01, 1.03, 1.05, 1.1, 1.25, 1.5, 2)
 PENDING_RECORDS = 100
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -44,6 +45,18 @@ class Metrics:
             "upstream_tokens",
             "Tokens as the upstream counted them: prompt, completion, cached.",
             "kind",
+        )
+        self.estimates = self._counter(
+            "estimated_tokens", "Prompt tokens as the proxy estimated them before sending."
+        )
+        self.estimate_ratio = Histogram(
+            "chat_proxy_estimate_ratio",
+            "The proxy's estimate of a prompt over the upstream's own count.",
+            registry=self._registry,
+            buckets=RATIOS,
+        )
+        self.store_errors = self._counter(
+            "store_error", "Faults of the store, by operation and kind.", "op kind"
         )
         self.bytes = self._counter(
             "bytes", "Bytes of request bodies (in) and answers (out).", "direction"
@@ -105,11 +118,14 @@ class Metrics:
             sums[self.tokens, ("prompt",)] += record.prompt_tokens
             sums[self.tokens, ("completion",)] += record.completion_tokens
             sums[self.tokens, ("cached",)] += record.cached_tokens
+            sums[self.estimates, ()] += record.tokens_before or 0
             self._observe_times(record)
+            if record.tokens_after and record.prompt_tokens:
+                self.estimate_ratio.observe(record.tokens_after / record.prompt_tokens)
             if record.code or record.retried or record.repeats_keys or record.status == 429:
                 self._observe_trouble(record)
         for (counter, labels), amount in sums.items():
-            counter.labels(*labels).inc(amount)
+            (counter.labels(*labels) if labels else counter).inc(amount)
 
     def _observe_times(self, record: ExchangeRecord) -> None:
         self.request_seconds.labels(record.route).observe(record.seconds)

@@ -22,7 +22,10 @@ class ExchangeRecord:
     phase: str = "head"
     bytes_in: int = 0
     bytes_out: int = 0
+    tokens_before: int | None = None
+    tokens_after: int | None = None
     window: int = 0
+    window_source: str = ""
     upstream_seconds: float | None = None
     retried: bool = False
     repeats_keys: bool = False
@@ -41,10 +44,14 @@ class ExchangeRecord:
 
     def response_headers(self) -> list[tuple[bytes, bytes]]:
         """Return what the client is told about its request."""
-        return [
+        headers = [
             (b"x-request-id", self.request_id.encode("ascii")),
             (b"x-chat-proxy-compaction", self.compaction.encode("ascii")),
         ]
+        if self.tokens_before is not None and self.tokens_after is not None:
+            headers.append((b"x-chat-proxy-tokens-before", b"%d" % self.tokens_before))
+            headers.append((b"x-chat-proxy-tokens-after", b"%d" % self.tokens_after))
+        return headers
 
     def log_fields(self) -> dict[str, object]:
         """Return what the log line says: no text, no header, no key."""
@@ -68,6 +75,10 @@ class ExchangeRecord:
             fields["prompt_tokens"] = self.prompt_tokens
             fields["completion_tokens"] = self.completion_tokens
             fields["cached_tokens"] = self.cached_tokens
+        if self.tokens_before is not None:
+            fields["tokens_before"] = self.tokens_before
+            fields["tokens_after"] = self.tokens_after
         if self.window:
             fields["window"] = self.window
+            fields["window_source"] = self.window_source
         return fields

@@ -2,21 +2,34 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import orjson
 
 from app.errors import UpstreamError, UpstreamFirstByteTimeout
-from app.registry.discovery import read_windows
+from app.registry.discovery import UpstreamKind, read_kind, read_windows
 from app.upstream.client import Upstream
 from app.upstream.headers import RawHeaders
 
 LISTING_SECONDS = 10
+FIRST_SECONDS = 1
 RETRY_SECONDS = 15
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What an upstream tells of itself: its models' windows, and what kind of server it is."""
+
+    windows: Mapping[str, int]
+    kind: UpstreamKind
+
+
+NOTHING_TOLD = Listing({}, "unknown")
+
+
 class Windows:
-    """Asks each upstream for its models now and then, never while a request waits."""
+    """Asks each upstream for its models now and then; only the very first request may wait."""
 
     def __init__(
         self,
@@ -27,7 +40,7 @@ class Windows:
         self._upstream = upstream
         self._refresh_seconds = refresh_seconds
         self._clock = clock
-        self._known: dict[str, dict[str, int]] = {}
+        self._known: dict[str, Listing] = {}
         self._asked_at: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -37,22 +50,29 @@ class Windows:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def window_of(self, base_url: str, model: str, credentials: RawHeaders) -> int | None:
-        """Return what is known of the model's window at once; ask behind the scenes if it is old.
+    async def of(self, base_url: str, credentials: RawHeaders) -> Listing:
+        """Return what is known of an upstream, asking behind the scenes when that is old.
 
-        The asking uses the credentials of the request that made it necessary: where the upstream
-        wants a key, only a client or the configuration has one.
+        The first request to an upstream waits a moment for the answer; none after it does. The
+        asking uses the credentials of the request that made it necessary: where the upstream wants
+        a key, only a client or the configuration has one.
         """
         asked_at = self._asked_at.get(base_url)
-        if asked_at is None or self._clock() - asked_at > self._refresh_seconds:
-            self._asked_at[base_url] = self._clock()
-            task = asyncio.get_running_loop().create_task(self._refresh(base_url, credentials))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        return self._known.get(base_url, {}).get(model)
+        if asked_at is None:
+            await asyncio.wait({self._begin_refresh(base_url, credentials)}, timeout=FIRST_SECONDS)
+        elif self._clock() - asked_at > self._refresh_seconds:
+            self._begin_refresh(base_url, credentials)
+        return self._known.get(base_url, NOTHING_TOLD)
 
-    async def ask(self, base_url: str, credentials: RawHeaders) -> dict[str, int]:
-        """Ask the upstream now and return its models' windows; raise UpstreamError without any."""
+    def _begin_refresh(self, base_url: str, credentials: RawHeaders) -> asyncio.Task[None]:
+        self._asked_at[base_url] = self._clock()
+        task = asyncio.create_task(self._refresh(base_url, credentials))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def ask(self, base_url: str, credentials: RawHeaders) -> Listing:
+        """Ask the upstream now and return what it tells; raise UpstreamError without an answer."""
         headers = [(b"accept", b"application/json"), *credentials]
         try:
             async with asyncio.timeout(LISTING_SECONDS):
@@ -62,9 +82,10 @@ class Windows:
         if response.status_code != 200:
             raise UpstreamError(f"The upstream answered {response.status_code} to GET /models.")
         try:
-            return read_windows(orjson.loads(response.content))
+            document = orjson.loads(response.content)
         except orjson.JSONDecodeError:
             raise UpstreamError("The upstream's list of models is not JSON.") from None
+        return Listing(read_windows(document), read_kind(document))
 
     async def _refresh(self, base_url: str, credentials: RawHeaders) -> None:
         """Learn the windows; what was known stays, and is asked for soon, without an answer."""

@@ -14,8 +14,11 @@ import pytest
 from openai import AsyncOpenAI
 
 from app import cli
+from app.check_config import effective
+from app.settings import PREFIX
 from tests.support.command import ask, run_command, running_command
 from tests.support.fake_model import Line, Received, answer_json, fake_model, polite
+from tests.support.live import settings
 
 Checked = Callable[..., Awaitable[tuple[int, list[str]]]]
 HELLO = {"model": "demo", "messages": [{"role": "user", "content": "Hello!"}]}
@@ -274,8 +277,8 @@ async def test_check_config_shows_what_counts_masks_keys_and_asks_the_upstreams(
             CHAT_PROXY_UPSTREAM_API_KEY="sk-canary",
             REGISTRY_FILE=str(registry),
             UPSTREAM_BASE_URL=model.url,
-            STORE_URL="redis://:canary@redis/0",
             AUTH_KEYS="canary1,canary2",
+            STORE_URL="memory:",
             LOG_LEVEL="info",
         )
 
@@ -287,7 +290,7 @@ async def test_check_config_shows_what_counts_masks_keys_and_asks_the_upstreams(
         "CHAT_PROXY_UPSTREAM_API_KEY=***  # set",
         "CHAT_PROXY_AUTH_KEYS=***  # set",
         "CHAT_PROXY_AUTH_ADMIN_KEY=",
-        "CHAT_PROXY_STORE_URL=redis://***@redis/0  # set",
+        "CHAT_PROXY_STORE_URL=memory:  # set",
         "CHAT_PROXY_LOG_LEVEL=info  # set",
         "CHAT_PROXY_PRUNE_PROTECTED_TOOLS=skill",
         "model own: upstream http://127.0.0.1:1/v1; aliases mine",
@@ -338,3 +341,23 @@ async def test_a_reader_that_has_seen_enough_is_no_mistake() -> None:
     _, err = await process.communicate()
 
     assert err == b""
+
+
+def test_check_config_masks_a_password_in_a_store_s_url() -> None:
+    chosen = settings(store={"url": "redis://:canary@redis/0"})
+
+    lines = list(effective(chosen, PREFIX))
+
+    assert "CHAT_PROXY_STORE_URL=redis://***@redis/0  # set" in lines
+
+
+def test_a_store_that_is_not_built_yet_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CHAT_PROXY_STORE_URL", "redis://:canary@redis/0")
+
+    code, _, err = leave(capsys, "serve")
+
+    assert code == 2
+    assert err.startswith("chat-proxy: CHAT_PROXY_STORE_URL: there is no Redis store yet")
+    assert "canary" not in err

@@ -281,7 +281,7 @@ async def test_a_request_is_answered_although_nothing_can_be_logged(
     assert [answer.status for answer in answers] == [200, 200]
 
 
-@pytest.mark.parametrize("part", ["registry", "upstream", "metrics", "windows"])
+@pytest.mark.parametrize("part", ["registry", "upstream", "metrics"])
 @pytest.mark.anyio
 async def test_a_mistake_of_ours_is_a_500_without_its_inside(part: str) -> None:
     """E10, F14."""
@@ -295,6 +295,20 @@ async def test_a_mistake_of_ours_is_a_500_without_its_inside(part: str) -> None:
         assert (answer.status, answer.error["code"]) == (500, "internal_error")
         assert "secret" not in answer.body.decode()
         assert "Traceback" not in answer.body.decode()
+
+
+@pytest.mark.parametrize("part", ["windows", "tokenizers", "calibrations", "policies"])
+@pytest.mark.anyio
+async def test_a_request_that_cannot_be_measured_passes_all_the_same(part: str) -> None:
+    """DESIGN §1 rule 6: features fail open."""
+    async with fake_model(polite) as model, running_proxy(model.url) as proxy:
+        kept = getattr(proxy.services, part)
+        break_part(proxy.services, part)
+        answers = await chat(proxy)
+        object.__setattr__(proxy.services, part, kept)
+
+    assert [answer.status for answer in answers] == [200, 200]
+    assert answers[0].headers["x-chat-proxy-compaction"] == "failed-open"
 
 
 @pytest.mark.anyio
@@ -320,7 +334,11 @@ def test_there_is_no_route_that_this_list_does_not_know() -> None:
     """F9: a new route must be added here, with a look at what it lets out."""
     front = create_app(settings())
     assert paths_of(front._app.routes) == OWN  # type: ignore[attr-defined]
-    assert {*front._exact, *front._below} == {"/v1/chat/completions", *ALLOWED}
+    assert {*front._exact, *front._below} == {
+        "/v1/chat/completions",
+        "/v1/chat/explain",
+        *ALLOWED,
+    }
     assert set(ALLOWED) == {
         "/v1/models",
         "/v1/models/",

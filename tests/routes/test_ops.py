@@ -230,7 +230,7 @@ async def test_repeated_keys_and_rate_limits_are_counted() -> None:
         await client.post("/v1/chat/completions", content=twice)
         seen = figures(proxy)
 
-    assert json.loads(model.requests[0].body)["model"] == "b"
+    assert json.loads(model.requests[-1].body)["model"] == "b"
     assert seen["chat_proxy_dup_key_total"] == 1
     assert seen["chat_proxy_upstream_429_total"] == 1
 

@@ -12,10 +12,11 @@ from starlette.types import Receive, Scope, Send
 from app.proxy.drain import Drain
 from app.proxy.services import Services
 from app.serving.run import listen, server_of
-from tests.support.fake_model import fake_model, polite
+from tests.support.fake_model import Line, Received, fake_model, on_chat, polite
 from tests.support.live import (
     Proxy,
     RawClient,
+    chat_body,
     chat_request,
     eventually,
     raw_client,
@@ -335,3 +336,24 @@ async def test_a_client_that_never_takes_the_end_of_its_answer_is_let_go() -> No
             await eventually(lambda: len(server.server_state.connections) == 2)
             reader.sendall(GET.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
             await eventually(lambda: len(server.server_state.connections) == 1, 5)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("size", [10, 100_000, 1_000_000, 20_000_000])
+async def test_a_client_that_leaves_behind_a_body_of_any_size_is_noticed(size: int) -> None:
+    """A18: a large body pauses reading; the connection must be read on."""
+
+    async def silent(_: Received, line: Line) -> None:
+        await line.until_closed()
+
+    async with (
+        fake_model(on_chat(silent)) as model,
+        running_proxy(model.url) as proxy,
+        raw_client(proxy) as client,
+    ):
+        await client.send(chat_request(chat_body(padding="x" * size)))
+        await eventually(lambda: any(r.method == "POST" for r in model.requests), 5)
+        await asyncio.sleep(0.05)
+        client.leave()
+
+        assert await eventually(lambda: not proxy.services.drain._running) < 0.25

@@ -35,6 +35,7 @@ def settings(upstream_url: str = "http://127.0.0.1:1/v1", **sections: Any) -> Se
     server = {"port": 0, "drain_grace_seconds": 0, "drain_seconds": 5}
     sections["server"] = {**server, **sections.get("server", {})}
     sections.setdefault("registry", {"file": "/nonexistent/registry.json"})
+    sections.setdefault("store", {"url": "memory:"})
     return Settings(_env_file=None, **sections)
 
 

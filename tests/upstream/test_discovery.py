@@ -13,7 +13,7 @@ from app.proxy.services import Services
 from app.telemetry.logs import configure_logging
 from app.upstream import discovery
 from app.upstream.client import FETCHED_BYTES, Upstream, UpstreamPolicy
-from app.upstream.discovery import Windows
+from app.upstream.discovery import NOTHING_TOLD, Windows
 from tests.support.fake_model import (
     MODELS,
     FakeModel,
@@ -61,10 +61,13 @@ async def ask(client: Any) -> int:
 
 
 def window_in(services: Services, model: FakeModel) -> int | None:
-    return services.windows._known.get(model.url, {}).get("fake")
+    return services.windows._known.get(model.url, NOTHING_TOLD).windows.get("fake")
 
 
-async def test_a_stalled_list_of_models_delays_no_chat() -> None:
+async def test_a_stalled_list_of_models_delays_no_chat_after_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(discovery, "FIRST_SECONDS", 0.2)
     lists = Lists()
     lists.answer = Line.until_closed
     async with (
@@ -74,9 +77,12 @@ async def test_a_stalled_list_of_models_delays_no_chat() -> None:
     ):
         loop = asyncio.get_running_loop()
         start = loop.time()
+        assert await ask(client) == 200
+        first = loop.time() - start
         assert [await ask(client) for _ in range(3)] == [200] * 3
 
-        assert loop.time() - start < 0.5
+        assert 0.2 <= first < 1
+        assert loop.time() - start - first < 0.2
         assert lists.asked == 1
 
 
@@ -97,8 +103,8 @@ async def test_the_window_is_learned_once_and_told_in_the_log() -> None:
 
     told = [json.loads(line) for line in lines.getvalue().splitlines()]
     requests = [line for line in told if line["message"] == "request"]
-    assert "window" not in requests[0]
-    assert requests[1]["window"] == 4096
+    assert [line["window"] for line in requests] == [4096, 4096]
+    assert requests[0]["window_source"] == "discovery"
     assert [r.target for r in model.requests].count("/v1/models") == 1
 
 
@@ -219,7 +225,7 @@ async def test_the_question_carries_the_asker_s_credentials() -> None:
     async with fake_model(polite) as model, Asking() as windows:
         found = await windows.ask(model.url, [(b"authorization", b"Bearer sk-1")])
 
-    assert found == {"fake": MODELS["data"][0]["max_model_len"]}  # type: ignore[index]
+    assert found.windows == {"fake": MODELS["data"][0]["max_model_len"]}  # type: ignore[index]
     assert model.requests[0].header("authorization") == "Bearer sk-1"
 
 
@@ -228,7 +234,8 @@ async def test_closing_ends_a_question_that_is_still_open() -> None:
     lists.answer = Line.until_closed
     async with fake_model(lists) as model:
         async with Asking() as windows:
-            assert windows.window_of(model.url, "fake", []) is None
+            asking = asyncio.create_task(windows.of(model.url, []))
             await eventually(lambda: lists.asked == 1)
+            asking.cancel()
 
         await eventually(lambda: model.open_connections == 0)

@@ -1,0 +1,118 @@
+"""`chat-proxy explain FILE`: a request body as the proxy sees it, as a table or as JSON."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from app.chat.request import read_request
+from app.environment import BadConfiguration
+from app.errors import BadRequest
+from app.proxy.caller import ANONYMOUS, Caller
+from app.proxy.explain import explain
+from app.proxy.services import Services
+from app.server import make_services
+from app.settings import Settings
+from app.store.base import StoreUnavailable
+from app.store.open import MEMORY, SQLITE
+
+STANDARD_INPUT = "-"
+
+
+def explain_file(
+    settings: Settings, variables: Mapping[str, str], name: str, *, as_json: bool
+) -> int:
+    """Print what the proxy sees in a request body; raise BadConfiguration if it cannot be read."""
+    body = read_body(name)
+    services = make_services(without_new_store(settings), variables)
+    try:
+        told = asyncio.run(explain_body(body, services))
+    except BadRequest as error:
+        raise BadConfiguration(f"{name}: {error.message}") from None
+    except StoreUnavailable as error:
+        raise BadConfiguration(f"CHAT_PROXY_STORE_URL: {error}") from None
+    lines = [json.dumps(told, indent=2)] if as_json else table(told)
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def read_body(name: str) -> bytes:
+    """Return the file's bytes, or those of the standard input for `-`."""
+    if name == STANDARD_INPUT:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise BadConfiguration(f"{name}: {error.strerror}") from None
+
+
+def without_new_store(settings: Settings) -> Settings:
+    """Return settings by which what was learned is read, but no file is made to look into."""
+    url = settings.store.url
+    if url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists():
+        memory = settings.store.model_copy(update={"url": MEMORY})
+        return settings.model_copy(update={"store": memory})
+    return settings
+
+
+async def explain_body(body: bytes, services: Services) -> dict[str, Any]:
+    """Return the explanation of a request body."""
+    request = read_request(body, services.limits)
+    await services.open()
+    try:
+        return await explain(request, Caller(ANONYMOUS, []), services)
+    finally:
+        await services.close()
+
+
+def table(told: dict[str, Any]) -> Iterator[str]:
+    """Yield the explanation as lines for people."""
+    yield from head(told)
+    yield ""
+    yield f"{'#':>5} {'turn':>5} {'group':>5}  {'role':<10} {'tokens':>8}  what"
+    for message in told["messages"]:
+        turn = "-" if message["turn"] is None else message["turn"]
+        yield (
+            f"{message['index']:>5} {turn:>5} {message['group']:>5}  {printable(message['role'])[:10]:<10} "
+            f"{message['tokens']:>8,}  {listed(message['by_kind'])}"
+        )
+    if told["tools"]:
+        yield ""
+        yield f"{'tool':<40} {'tokens':>8}"
+        for tool in told["tools"]:
+            yield f"{printable(tool['name'])[:40]:<40} {tool['tokens']:>8,}"
+
+
+def head(told: dict[str, Any]) -> Iterator[str]:
+    """Yield what holds for the whole request."""
+    tokens, window, budget = told["tokens"], told["window"], told["budget"]
+    learned = tokens["calibration"]["lessons"]
+    source = f"calibrated by {learned} answers" if learned else "not calibrated yet"
+    yield f"model   {printable(told['model']) or '(none)'}"
+    yield (
+        f"tokens  {tokens['total']:,} estimated; {tokens['counted']:,} counted by "
+        f"{tokens['encoding']}, {source}"
+    )
+    yield f"        {listed(tokens['by_kind'])}"
+    if window is None:
+        yield "window  unknown; set it in the registry or by CHAT_PROXY_BUDGET_CONTEXT_WINDOW"
+        return
+    share = tokens["total"] / window["tokens"]
+    yield f"window  {window['tokens']:,} ({window['source']}); this request fills {share:.0%}"
+    yield (
+        f"budget  usable {budget['usable']:,}, reserve {budget['reserve']:,}, "
+        f"prepare at {budget['prepare']:,}, compact at {budget['trigger']:,}"
+        + (": over it" if budget["is_over_trigger"] else "")
+    )
+
+
+def listed(kinds: Mapping[str, int]) -> str:
+    """Return kinds of tokens as a list of words."""
+    return ", ".join(f"{kind} {tokens:,}" for kind, tokens in kinds.items() if tokens)
+
+
+def printable(text: str) -> str:
+    """Return a text that cannot play tricks on a terminal."""
+    return text if text.isprintable() else ascii(text)[1:-1]

@@ -1,0 +1,90 @@
+"""What was learned about each upstream's way of counting, kept across restarts."""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+
+from app.store.base import Store
+from app.telemetry.logs import WARNING, say
+from app.tokens.calibration import Calibration
+from app.tokens.counter import RequestCount
+
+KIND = "calibration"
+REMEMBERED_MODELS = 1_000
+KEPT_SECONDS = 90 * 86_400
+WRITE_SECONDS = 5
+
+
+class Calibrations:
+    """One calibration for each upstream and model; learned at once, written behind."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: OrderedDict[bytes, Calibration] = OrderedDict()
+        self._unwritten: dict[bytes, Calibration] = {}
+        self._truncating: set[bytes] = set()
+        self._writing: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Begin to write what is learned, now and then."""
+        self._writing = asyncio.create_task(self._write_now_and_then())
+
+    async def close(self) -> None:
+        """Write the rest."""
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.wait({self._writing})
+        await self.write()
+
+    async def of(self, base_url: str, model: str, text_factor: float) -> Calibration:
+        """Return the model's calibration, read from the store when it is asked for first."""
+        key = _key(base_url, model)
+        if key not in self._known:
+            stored = (await self._store.get_many(KIND, [key])).get(key)
+            fresh = Calibration.fresh(text_factor)
+            read = Calibration.from_json(stored, text_factor) if stored else fresh
+            self._remember(key, self._known.get(key, read))
+        return self._known[key]
+
+    def learn(self, base_url: str, model: str, count: RequestCount, usage: tuple[int, int]) -> None:
+        """Take in the upstream's own count, and note a prompt that it cut without a word."""
+        key = _key(base_url, model)
+        calibration = self._known.get(key)
+        if calibration is None:
+            return
+        prompt_tokens, cached_tokens = usage
+        lesson = calibration.learn(count, prompt_tokens, cached_tokens)
+        self._remember(key, lesson.calibration)
+        if lesson.verdict == "learned":
+            self._unwritten[key] = lesson.calibration
+        elif lesson.verdict == "truncated" and key not in self._truncating:
+            self._truncating.add(key)
+            say(
+                "the upstream counts far fewer tokens than were sent: it may cut prompts silently",
+                WARNING,
+                model=model[:128],
+                estimate=calibration.estimate(count),
+                prompt_tokens=prompt_tokens,
+            )
+
+    async def write(self) -> None:
+        """Write what was learned since the last time."""
+        while self._unwritten:
+            key, calibration = self._unwritten.popitem()
+            await self._store.put(KIND, key, calibration.to_json().encode(), KEPT_SECONDS)
+
+    async def _write_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(WRITE_SECONDS)
+            await self.write()
+
+    def _remember(self, key: bytes, calibration: Calibration) -> None:
+        self._known[key] = calibration
+        self._known.move_to_end(key)
+        if len(self._known) > REMEMBERED_MODELS:
+            forgotten, _ = self._known.popitem(last=False)
+            self._truncating.discard(forgotten)
+
+
+def _key(base_url: str, model: str) -> bytes:
+    return hashlib.sha256(f"{base_url}\0{model}".encode(errors="replace")).digest()

@@ -1,0 +1,154 @@
+"""What the proxy sees in a request, told as a document."""
+
+import asyncio
+from typing import Any
+
+from app.chat.conversation import Conversation
+from app.chat.request import ChatRequest
+from app.errors import InvalidValue
+from app.proxy.caller import Caller
+from app.proxy.measure import Measured, measure
+from app.proxy.services import Services
+from app.tokens.counter import RequestCount, count_request
+from app.tokens.token_counter import TokenCounter
+from app.tokens.tools import tools_tokens
+
+KINDS = (
+    "text",
+    "reasoning",
+    "tool_calls",
+    "tool_results",
+    "tools",
+    "images",
+    "documents",
+    "audio",
+    "video",
+    "overhead",
+)
+
+
+async def explain(request: ChatRequest, caller: Caller, services: Services) -> dict[str, Any]:
+    """Return the request's explanation, or raise InvalidValue; nothing is sent to the model."""
+    card = services.registry.find(request.model)
+    credentials = services.destinations.credentials_for(card, caller)
+    measured = await measure(request, card, credentials, services)
+    if measured is not None and measured.count.is_guess:
+        await services.tokenizers.loaded(measured.rules.encoding)
+        measured = await measure(request, card, credentials, services)
+    if measured is None:
+        raise InvalidValue("messages must be a list of objects.", param="messages")
+    counter = services.tokenizers.of(measured.rules.encoding)
+    return await asyncio.to_thread(explanation, request, measured, counter)
+
+
+def explanation(request: ChatRequest, measured: Measured, counter: TokenCounter) -> dict[str, Any]:
+    """Return tokens by message and kind, the conversation's structure, window and budget."""
+    return {
+        "model": request.model,
+        "tokens": tokens_of(measured),
+        "window": window_of(measured),
+        "budget": budget_of(measured),
+        "messages": messages_of(measured, counter),
+        "tools": tools_of(request, measured, counter),
+        **structure_of(measured.conversation),
+    }
+
+
+def tokens_of(measured: Measured) -> dict[str, Any]:
+    """Return the request's tokens as counted, and as this upstream would count them."""
+    text, media, fixed = measured.calibration.factors
+    return {
+        "total": measured.tokens,
+        "counted": measured.count.total,
+        "by_kind": by_kind(measured.count),
+        "encoding": measured.rules.encoding,
+        "is_guess": measured.count.is_guess,
+        "calibration": {
+            "text": round(text, 4),
+            "media": round(media, 4),
+            "fixed": round(fixed, 1),
+            "lessons": measured.calibration.lessons,
+        },
+    }
+
+
+def by_kind(count: RequestCount) -> dict[str, int]:
+    """Return the kinds of tokens that there are any of."""
+    return {kind: tokens for kind in KINDS if (tokens := getattr(count, kind))}
+
+
+def window_of(measured: Measured) -> dict[str, Any] | None:
+    """Return the window and who told it."""
+    window = measured.window
+    return {"tokens": window.tokens, "source": window.source} if window else None
+
+
+def budget_of(measured: Measured) -> dict[str, int | bool] | None:
+    """Return the budget and where the request stands in it."""
+    budget = measured.budget
+    if budget is None:
+        return None
+    return {
+        "usable": budget.usable,
+        "reserve": budget.reserve,
+        "trigger": budget.trigger,
+        "prepare": budget.prepare,
+        "is_over_trigger": measured.tokens >= budget.trigger,
+    }
+
+
+def messages_of(measured: Measured, counter: TokenCounter) -> list[dict[str, Any]]:
+    """Return every message with its tokens, by kind, and where it belongs."""
+    conversation = measured.conversation
+    turns = {n: i for i, turn in enumerate(conversation.turns) for n in range(turn.start, turn.end)}
+    groups = {n: i for i, group in enumerate(conversation.groups) for n in range(*group)}
+    told = []
+    for index, message in enumerate(conversation.messages):
+        count = count_request([message], None, counter, measured.rules)
+        overhead = count.overhead - measured.rules.reply_tokens
+        told.append(
+            {
+                "index": index,
+                "role": message.role,
+                "tokens": measured.count.messages[index],
+                "by_kind": by_kind(count) | {"overhead": overhead},
+                "turn": turns.get(index),
+                "group": groups[index],
+            }
+        )
+    return told
+
+
+def tools_of(
+    request: ChatRequest, measured: Measured, counter: TokenCounter
+) -> list[dict[str, Any]]:
+    """Return every tool definition with its tokens, in today's form or the legacy one."""
+    tools = request.fields.get("tools") or request.fields.get("functions")
+    if not isinstance(tools, list):
+        return []
+    style = measured.rules.tools_style
+    empty = tools_tokens([{}], counter, style)
+    return [
+        {"name": tool_name(tool), "tokens": max(0, tools_tokens([tool], counter, style) - empty)}
+        for tool in tools
+    ]
+
+
+def tool_name(tool: object) -> str:
+    """Return a tool's name, empty if it has none."""
+    fields = tool if isinstance(tool, dict) else {}
+    function = fields.get("function")
+    name = (function if isinstance(function, dict) else fields).get("name")
+    return name if isinstance(name, str) else ""
+
+
+def structure_of(conversation: Conversation) -> dict[str, Any]:
+    """Return turns, groups and seams."""
+    return {
+        "turns": [
+            {"start": turn.start, "end": turn.end, "users": list(turn.users)}
+            for turn in conversation.turns
+        ],
+        "groups": [[group.start, group.end] for group in conversation.groups],
+        "seams": list(conversation.seams),
+    }

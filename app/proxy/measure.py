@@ -1,0 +1,57 @@
+"""How large a request is for its model: tokens, window, budget."""
+
+from dataclasses import dataclass
+
+from app.chat.conversation import Conversation
+from app.chat.request import ChatRequest
+from app.compaction.budget import Budget
+from app.proxy.services import Services
+from app.proxy.window import Window, find_window
+from app.registry.model_card import ModelCard
+from app.tokens.calibration import Calibration
+from app.tokens.counter import RequestCount
+from app.tokens.overheads import CountingRules
+from app.upstream.headers import RawHeaders
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A request with its size; `tokens` is the count as this upstream would make it."""
+
+    conversation: Conversation
+    rules: CountingRules
+    count: RequestCount
+    calibration: Calibration
+    tokens: int
+    window: Window | None
+    budget: Budget | None
+
+
+async def measure(
+    request: ChatRequest, card: ModelCard, credentials: RawHeaders, services: Services
+) -> Measured | None:
+    """Measure a request; nothing if its messages are of a shape that nobody here understands."""
+    conversation = Conversation.of(request.fields.get("messages"))
+    if conversation is None:
+        return None
+    base_url = services.destinations.base_url_of(card)
+    upstream = await services.windows.of(base_url, credentials)
+    policy = services.policies.of(card)
+    rules = services.policies.rules(card, request.model, upstream.kind)
+    calibration = await services.calibrations.of(base_url, request.model, rules.text_factor)
+    count = await services.tokenizers.count(conversation.messages, request.fields, rules)
+    window = find_window(
+        request.model,
+        setting=policy.context_window,
+        registry=card.context_window,
+        discovered=upstream.windows.get(request.model),
+    )
+    return Measured(
+        conversation,
+        rules,
+        count,
+        calibration,
+        calibration.estimate(count),
+        window,
+        Budget.of(window.tokens, request.fields, policy.budget) if window else None,
+    )

@@ -1,0 +1,62 @@
+"""What the settings say about one model: the common ones, or those its registry entry overrides."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from app.compaction.budget import BudgetPolicy
+from app.registry.model_card import ModelCard
+from app.tokens.overheads import CountingRules, UpstreamKind, rules_for
+
+REMEMBERED_RULES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPolicy:
+    """How a model's requests are counted and when they are too long."""
+
+    mode: str
+    context_window: int | None
+    budget: BudgetPolicy
+    encoding: str
+    image_tokens: int
+
+
+class ModelPolicies:
+    """The policy of every model, and the counting rules that follow from it."""
+
+    def __init__(self, common: ModelPolicy, own: Mapping[str, ModelPolicy]) -> None:
+        self._common = common
+        self._own = own
+        self._rules = lru_cache(maxsize=REMEMBERED_RULES)(self._make_rules)
+
+    @property
+    def default_encoding(self) -> str:
+        """The encoding that most requests will need."""
+        return self._common.encoding
+
+    def of(self, card: ModelCard) -> ModelPolicy:
+        """Return the model's policy."""
+        return self._own.get(card.name, self._common)
+
+    def rules(self, card: ModelCard, model: str, kind: UpstreamKind) -> CountingRules:
+        """Return how the model's requests are counted; the registry's word goes first."""
+        return self._rules(card.name, card.encoding, card.image_family, model, kind)
+
+    def _make_rules(
+        self,
+        name: str,
+        encoding: str | None,
+        image_family: str | None,
+        model: str,
+        kind: UpstreamKind,
+    ) -> CountingRules:
+        policy = self._own.get(name, self._common)
+        return rules_for(
+            model,
+            kind,
+            encoding=encoding,
+            image_family=image_family,
+            default_encoding=policy.encoding,
+            image_tokens=policy.image_tokens,
+        )
