@@ -74,8 +74,9 @@ def table(told: dict[str, Any]) -> Iterator[str]:
     yield f"{'#':>5} {'turn':>5} {'group':>5}  {'role':<10} {'tokens':>8}  what"
     for message in told["messages"]:
         turn = "-" if message["turn"] is None else message["turn"]
+        role = printable(message["role"])[:10]
         yield (
-            f"{message['index']:>5} {turn:>5} {message['group']:>5}  {printable(message['role'])[:10]:<10} "
+            f"{message['index']:>5} {turn:>5} {message['group']:>5}  {role:<10} "
             f"{message['tokens']:>8,}  {listed(message['by_kind'])}"
         )
     if told["tools"]:

@@ -25,7 +25,7 @@ _SLICE_BYTES = 256 * 1024
 
 # What is decided by these keys must be what the upstream reads: twice the same key is settled here.
 _DECISIVE_KEYS = ("model", "messages", "stream", "n")
-_QUOTED_KEYS = tuple(f'"{key}"'.encode() for key in _DECISIVE_KEYS)
+_QUOTED_KEYS = re.compile(f'"(?:{"|".join(_DECISIVE_KEYS)})"'.encode())
 _ESCAPED_LETTER = re.compile(rb"\\u00(?:6[14-7c-fC-F]|7[2-4])")  # any of those keys' letters
 
 
@@ -171,7 +171,8 @@ def _may_repeat_a_key(text: bytes, fields: dict[str, Any]) -> bool:
         return False
     if _ESCAPED_LETTER.search(text):
         return True
-    return any(text.count(key) != written.count(key) for key in _QUOTED_KEYS)
+    found = _QUOTED_KEYS.findall(text)
+    return len(found) != len(set(found)) and sorted(found) != sorted(_QUOTED_KEYS.findall(written))
 
 
 def _with_single_keys(

@@ -13,6 +13,11 @@ KIND = "calibration"
 REMEMBERED_MODELS = 1_000
 KEPT_SECONDS = 90 * 86_400
 WRITE_SECONDS = 5
+LESSONS = 30
+CLOSE = 0.01
+HEARD_ONE_IN = 16
+
+Key = tuple[str, str]
 
 
 class Calibrations:
@@ -20,10 +25,11 @@ class Calibrations:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: OrderedDict[bytes, Calibration] = OrderedDict()
-        self._unwritten: dict[bytes, Calibration] = {}
-        self._truncating: set[bytes] = set()
+        self._known: OrderedDict[Key, Calibration] = OrderedDict()
+        self._unwritten: dict[Key, Calibration] = {}
+        self._truncating: set[Key] = set()
         self._writing: asyncio.Task[None] | None = None
+        self._heard = 0
 
     def open(self) -> None:
         """Begin to write what is learned, now and then."""
@@ -38,9 +44,10 @@ class Calibrations:
 
     async def of(self, base_url: str, model: str, text_factor: float) -> Calibration:
         """Return the model's calibration, read from the store when it is asked for first."""
-        key = _key(base_url, model)
+        key = (base_url, model)
         if key not in self._known:
-            stored = (await self._store.get_many(KIND, [key])).get(key)
+            address = address_of(key)
+            stored = (await self._store.get_many(KIND, [address])).get(address)
             fresh = Calibration.fresh(text_factor)
             read = Calibration.from_json(stored, text_factor) if stored else fresh
             self._remember(key, self._known.get(key, read))
@@ -48,11 +55,11 @@ class Calibrations:
 
     def learn(self, base_url: str, model: str, count: RequestCount, usage: tuple[int, int]) -> None:
         """Take in the upstream's own count, and note a prompt that it cut without a word."""
-        key = _key(base_url, model)
+        key = (base_url, model)
         calibration = self._known.get(key)
-        if calibration is None:
-            return
         prompt_tokens, cached_tokens = usage
+        if calibration is None or self._knows_that(calibration, count, prompt_tokens):
+            return
         lesson = calibration.learn(count, prompt_tokens, cached_tokens)
         self._remember(key, lesson.calibration)
         if lesson.verdict == "learned":
@@ -71,14 +78,23 @@ class Calibrations:
         """Write what was learned since the last time."""
         while self._unwritten:
             key, calibration = self._unwritten.popitem()
-            await self._store.put(KIND, key, calibration.to_json().encode(), KEPT_SECONDS)
+            value = calibration.to_json().encode()
+            await self._store.put(KIND, address_of(key), value, KEPT_SECONDS)
 
     async def _write_now_and_then(self) -> None:
         while True:
             await asyncio.sleep(WRITE_SECONDS)
             await self.write()
 
-    def _remember(self, key: bytes, calibration: Calibration) -> None:
+    def _knows_that(self, calibration: Calibration, count: RequestCount, actual: int) -> bool:
+        """Tell whether a report has nothing to teach; now and then it is heard all the same."""
+        if calibration.lessons < LESSONS:
+            return False
+        self._heard += 1
+        is_close = abs(calibration.estimate(count) - actual) <= actual * CLOSE
+        return is_close and self._heard % HEARD_ONE_IN != 0
+
+    def _remember(self, key: Key, calibration: Calibration) -> None:
         self._known[key] = calibration
         self._known.move_to_end(key)
         if len(self._known) > REMEMBERED_MODELS:
@@ -86,5 +102,7 @@ class Calibrations:
             self._truncating.discard(forgotten)
 
 
-def _key(base_url: str, model: str) -> bytes:
+def address_of(key: Key) -> bytes:
+    """Return where the store keeps a model's calibration."""
+    base_url, model = key
     return hashlib.sha256(f"{base_url}\0{model}".encode(errors="replace")).digest()

@@ -77,6 +77,10 @@ class Services:
     tokenizers: Tokenizers
     calibrations: Calibrations
 
+    def mode_of(self, model: str) -> str:
+        """Return the mode that is configured for a model."""
+        return self.policies.of(self.registry.find(model)).mode
+
     async def open(self) -> None:
         """Open what needs the event loop; the tokenizer before the first request, as it stalls."""
         self.upstream.open()

@@ -7,12 +7,15 @@ from functools import partial
 from typing import Any, NoReturn
 
 from app.chat.message import Message
+from app.chat.request import ChatRequest
 from app.telemetry.logs import WARNING, say
 from app.tokens.counter import Definitions, RequestCount, count_within
 from app.tokens.overheads import CountingRules
 from app.tokens.tiktoken_counter import TiktokenCounter
 from app.tokens.token_counter import TokenCounter
 
+INLINE_BYTES = 1024 * 1024
+INLINE_MESSAGES = 2_000
 INLINE_CHARS = 16 * 1024
 THREADS = 2
 
@@ -45,13 +48,14 @@ class Tokenizers:
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
 
     async def count(
-        self, messages: Sequence[Message], fields: Mapping[str, Any], rules: CountingRules
+        self, request: ChatRequest, messages: Sequence[Message], rules: CountingRules
     ) -> RequestCount:
-        """Count a request's tokens; much that is new is counted off the event loop."""
+        """Count a request's tokens; one that is huge, or has much that is new, in a thread."""
         counter = self.of(rules.encoding)
-        tools = fields.get("tools") or fields.get("functions")
-        defined = Definitions(tools, fields.get("tool_choice"), fields.get("response_format"))
-        count = _count_at_once(messages, defined, counter, rules)
+        defined = _definitions(request.fields)
+        count = None
+        if len(request.body) <= INLINE_BYTES and len(messages) <= INLINE_MESSAGES:
+            count = _count_at_once(messages, defined, counter, rules)
         if count is None:
             work = partial(count_within, messages, defined, counter, rules, max_cold_chars=None)
             count = await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -67,6 +71,11 @@ class Tokenizers:
                 encoding=counter.encoding_name,
                 reason=counter.failure,
             )
+
+
+def _definitions(fields: Mapping[str, Any]) -> Definitions:
+    tools = fields.get("tools") or fields.get("functions")
+    return Definitions(tools, fields.get("tool_choice"), fields.get("response_format"))
 
 
 def _count_at_once(

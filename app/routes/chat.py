@@ -23,15 +23,21 @@ class ChatCompletions:
     async def __call__(self, visit: Visit, client: Client) -> None:
         """Answer one request."""
         services, record = self._services, visit.record
-        record.mode = effective_mode(services.policy.mode, visit.headers)
-        record.compaction = "off" if record.mode == "off" else "none"
+        settle_mode(services.policy.mode, visit)
         refuse_forms(visit.headers)
         record.phase = "body"
         body = await client.read_body(services.policy.max_body_bytes, services.admission)
         record.bytes_in = len(body)
         request = read_request(body, services.limits)
         record.repeats_keys = request.body is not body
+        settle_mode(services.mode_of(request.model), visit)
         await client.watch(visit, answer(request, visit, services))
+
+
+def settle_mode(configured: str, visit: Visit) -> None:
+    """Note the mode that holds for the request, first the common one, then its model's own."""
+    visit.record.mode = mode = effective_mode(configured, visit.headers)
+    visit.record.compaction = "off" if mode == "off" else "none"
 
 
 def effective_mode(configured: str, headers: RawHeaders) -> str:

@@ -1,7 +1,9 @@
 """The front door: an id, a record and an answer for every request."""
 
+import json
 import re
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -297,7 +299,7 @@ async def test_a_mistake_of_ours_is_a_500_without_its_inside(part: str) -> None:
         assert "Traceback" not in answer.body.decode()
 
 
-@pytest.mark.parametrize("part", ["windows", "tokenizers", "calibrations", "policies"])
+@pytest.mark.parametrize("part", ["windows", "tokenizers", "calibrations"])
 @pytest.mark.anyio
 async def test_a_request_that_cannot_be_measured_passes_all_the_same(part: str) -> None:
     """DESIGN §1 rule 6: features fail open."""
@@ -363,3 +365,20 @@ def paths_of(routes: list[Any]) -> set[str]:
         inner = getattr(route, "original_router", None)
         paths |= paths_of(inner.routes) if inner else {route.path}
     return paths
+
+
+@pytest.mark.anyio
+async def test_a_model_s_own_mode_goes_before_the_common_one(tmp_path: Path) -> None:
+    registry = tmp_path / "registry.json"
+    registry.write_text(json.dumps([{"name": "fake", "overrides": {"mode": "off"}}]))
+    async with (
+        fake_model(polite) as model,
+        running_proxy(model.url, registry={"file": str(registry)}) as proxy,
+        http_client(proxy) as client,
+    ):
+        own = await client.post("/v1/chat/completions", content=chat_body())
+        other = await client.post("/v1/chat/completions", content=chat_body(model="other"))
+
+    assert own.headers["x-chat-proxy-compaction"] == "off"
+    assert "x-chat-proxy-tokens-before" not in own.headers
+    assert other.headers["x-chat-proxy-compaction"] == "none"
