@@ -32,20 +32,27 @@ class Conversation:
     """An immutable list of messages that knows its groups, turns and seams."""
 
     def __init__(self, messages: Iterable[Message]) -> None:
-        self.messages: tuple[Message, ...] = tuple(messages)
+        self.fields: Sequence[dict[str, Any]] = [message.fields for message in messages]
 
     @classmethod
     def of(cls, messages: object) -> Self | None:
         """View the client's list, or return None if its shape is not understood."""
         if type(messages) is not list or not all(type(fields) is dict for fields in messages):
             return None
-        return cls(map(Message, messages))
+        conversation = cls(())
+        conversation.fields = messages
+        return conversation
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages; made when they are asked for, as most requests are only counted."""
+        return tuple(map(Message, self.fields))
 
     def __len__(self) -> int:
-        return len(self.messages)
+        return len(self.fields)
 
     def __repr__(self) -> str:
-        return f"Conversation({len(self.messages)} messages)"
+        return f"Conversation({len(self.fields)} messages)"
 
     def with_messages(self, messages: Sequence[Message]) -> Self:
         """Return a conversation of these messages; the very same one if nothing differs."""

@@ -2,7 +2,9 @@
 
 import asyncio
 import hashlib
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 
 from app.store.base import Store
 from app.telemetry.logs import WARNING, say
@@ -14,8 +16,7 @@ REMEMBERED_MODELS = 1_000
 KEPT_SECONDS = 90 * 86_400
 WRITE_SECONDS = 5
 LESSONS = 30
-CLOSE = 0.01
-HEARD_ONE_IN = 16
+LESSON_SECONDS = 0.02
 
 Key = tuple[str, str]
 
@@ -23,13 +24,14 @@ Key = tuple[str, str]
 class Calibrations:
     """One calibration for each upstream and model; learned at once, written behind."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._known: OrderedDict[Key, Calibration] = OrderedDict()
         self._unwritten: dict[Key, Calibration] = {}
         self._truncating: set[Key] = set()
         self._writing: asyncio.Task[None] | None = None
-        self._heard = 0
+        self._clock = clock
+        self._heard_at = -LESSON_SECONDS
 
     def open(self) -> None:
         """Begin to write what is learned, now and then."""
@@ -58,7 +60,7 @@ class Calibrations:
         key = (base_url, model)
         calibration = self._known.get(key)
         prompt_tokens, cached_tokens = usage
-        if calibration is None or self._knows_that(calibration, count, prompt_tokens):
+        if calibration is None or self._may_skip(calibration):
             return
         lesson = calibration.learn(count, prompt_tokens, cached_tokens)
         self._remember(key, lesson.calibration)
@@ -86,13 +88,13 @@ class Calibrations:
             await asyncio.sleep(WRITE_SECONDS)
             await self.write()
 
-    def _knows_that(self, calibration: Calibration, count: RequestCount, actual: int) -> bool:
-        """Tell whether a report has nothing to teach; now and then it is heard all the same."""
-        if calibration.lessons < LESSONS:
-            return False
-        self._heard += 1
-        is_close = abs(calibration.estimate(count) - actual) <= actual * CLOSE
-        return is_close and self._heard % HEARD_ONE_IN != 0
+    def _may_skip(self, calibration: Calibration) -> bool:
+        """Tell whether a report may go unheard: much was learned, and the last one just now."""
+        now = self._clock()
+        if calibration.lessons >= LESSONS and now - self._heard_at < LESSON_SECONDS:
+            return True
+        self._heard_at = now
+        return False
 
     def _remember(self, key: Key, calibration: Calibration) -> None:
         self._known[key] = calibration

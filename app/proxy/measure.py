@@ -39,7 +39,7 @@ async def measure(
     policy = services.policies.of(card)
     rules = services.policies.rules(card, request.model, upstream.kind)
     calibration = await services.calibrations.of(base_url, request.model, rules.text_factor)
-    count = await services.tokenizers.count(request, conversation.messages, rules)
+    count = await services.tokenizers.count(request, conversation.fields, rules)
     window = find_window(
         request.model,
         setting=policy.context_window,

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NoReturn
 
-from app.chat.message import Message
 from app.chat.request import ChatRequest
 from app.telemetry.logs import WARNING, say
 from app.tokens.counter import Definitions, RequestCount, count_within
@@ -48,7 +47,7 @@ class Tokenizers:
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
 
     async def count(
-        self, request: ChatRequest, messages: Sequence[Message], rules: CountingRules
+        self, request: ChatRequest, messages: Sequence[dict[str, Any]], rules: CountingRules
     ) -> RequestCount:
         """Count a request's tokens; one that is huge, or has much that is new, in a thread."""
         counter = self.of(rules.encoding)
@@ -79,7 +78,10 @@ def _definitions(fields: Mapping[str, Any]) -> Definitions:
 
 
 def _count_at_once(
-    messages: Sequence[Message], defined: Definitions, counter: TokenCounter, rules: CountingRules
+    messages: Sequence[dict[str, Any]],
+    defined: Definitions,
+    counter: TokenCounter,
+    rules: CountingRules,
 ) -> RequestCount | None:
     """Count a request on the event loop, nothing if that would hold it up."""
     try:

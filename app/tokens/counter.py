@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from app.chat.media import Media
+from app.chat.media import Media, media_in
 from app.chat.message import Message, PieceKind
 from app.chat.pieces import pieces_of
 from app.tokens.image_tokens import image_tokens
@@ -12,6 +12,9 @@ from app.tokens.overheads import CountingRules
 from app.tokens.token_counter import TokenCounter
 from app.tokens.tools import schema_tokens, tool_choice_tokens, tools_tokens
 
+Fields = dict[str, Any]
+
+_INSTRUCTION_ROLES: Final = ("system", "developer")
 _RESULT: Final[tuple[PieceKind, ...]] = ("tool_result", "id")
 _RESULT_ROLES: Final = ("tool", "function")
 _MAY_HOLD_MEDIA: Final = (list, dict)
@@ -70,13 +73,14 @@ def count_request(
 ) -> RequestCount:
     """Count a request's prompt, however long that takes."""
     definitions = Definitions(tools, tool_choice, response_format)
-    count = count_within(messages, definitions, counter, rules, max_cold_chars=None)
+    fields = [message.fields for message in messages]
+    count = count_within(fields, definitions, counter, rules, max_cold_chars=None)
     assert count is not None
     return count
 
 
 def count_within(
-    messages: Sequence[Message],
+    messages: Sequence[Fields],
     definitions: Definitions,
     counter: TokenCounter,
     rules: CountingRules,
@@ -110,7 +114,7 @@ def count_within(
 
 
 def _defined(
-    messages: Sequence[Message],
+    messages: Sequence[Fields],
     definitions: Definitions,
     counter: TokenCounter,
     rules: CountingRules,
@@ -120,7 +124,7 @@ def _defined(
     tokens = tools_tokens(definitions.tools, counter, rules.tools_style)
     if tokens and rules.tools_style == "typescript":
         tokens += tool_choice_tokens(definitions.tool_choice, counter)
-        if any(message.is_instruction for message in messages):
+        if any(fields.get("role") in _INSTRUCTION_ROLES for fields in messages):
             frame -= 4  # the definitions then stand inside that message
     if definitions.response_format is not None and rules.renders_schema:
         tokens += schema_tokens(definitions.response_format, counter)
@@ -129,7 +133,7 @@ def _defined(
 
 def message_tokens(message: Message, counter: TokenCounter, rules: CountingRules) -> int:
     """Count one message with its media and frame."""
-    each = _Tally(counter, rules).add([message])
+    each = _Tally(counter, rules).add([message.fields])
     assert each is not None
     return each[0]
 
@@ -174,7 +178,7 @@ class _Tally:
         self._rules = rules
 
     def add(
-        self, messages: Sequence[Message], max_cold_chars: int | None = None
+        self, messages: Sequence[Fields], max_cold_chars: int | None = None
     ) -> list[int] | None:
         """Count the messages and return each one's tokens, nothing if too much of them is cold.
 
@@ -182,33 +186,32 @@ class _Tally:
         a list of pieces: counting a long history again costs less than parsing it.
         """
         texts: list[str] = []
-        others: list[tuple[int, Message, Sequence[PieceKind]]] = []
-        for message in messages:
-            fields = message.fields
+        others: list[tuple[int, Fields, Sequence[PieceKind]]] = []
+        for fields in messages:
             content = fields.get("content")
             if type(content) is str and len(fields) < 4:
                 if len(fields) == 2 and fields.get("role") not in _RESULT_ROLES:
                     texts.append(content)
                     continue
                 if fields.get("role") == "tool" and type(fields.get("tool_call_id")) is str:
-                    others.append((len(texts), message, _RESULT))
+                    others.append((len(texts), fields, _RESULT))
                     texts += (content, fields["tool_call_id"])
                     continue
             pieces = pieces_of(fields)
-            others.append((len(texts), message, [kind for kind, _ in pieces]))
+            others.append((len(texts), fields, [kind for kind, _ in pieces]))
             texts += [text for _, text in pieces]
         counts = self._counter.counts_within(texts, max_cold_chars)
         return None if counts is None else self._add_up(counts, others)
 
     def _add_up(
-        self, counts: list[int], others: list[tuple[int, Message, Sequence[PieceKind]]]
+        self, counts: list[int], others: list[tuple[int, Fields, Sequence[PieceKind]]]
     ) -> list[int]:
         each: list[int] = []
         frame = self._rules.message_tokens
         call_frame = self._rules.tool_call_tokens // 2
         kinds = self.kinds
         at = 0
-        for start, message, its_kinds in others:
+        for start, fields, its_kinds in others:
             if start > at:
                 each += self._plain(counts[at:start])
             at = start
@@ -223,8 +226,8 @@ class _Tally:
                 elif kind == "name":
                     extra += 1
             self.overhead += frame + extra
-            if type(message.fields.get("content")) in _MAY_HOLD_MEDIA:
-                total += self._seen(message)
+            if type(fields.get("content")) in _MAY_HOLD_MEDIA:
+                total += self._seen(fields)
             each.append(total + frame + extra)
         return each + self._plain(counts[at:])
 
@@ -234,9 +237,9 @@ class _Tally:
         self.overhead += frame * len(counts)
         return [count + frame for count in counts]
 
-    def _seen(self, message: Message) -> int:
+    def _seen(self, fields: Fields) -> int:
         total = 0
-        for medium in message.media():
+        for medium in media_in(fields):
             tokens = media_tokens(medium, self._rules)
             self.media[medium.kind] += tokens
             total += tokens
