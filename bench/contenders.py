@@ -12,7 +12,8 @@ from pathlib import Path
 
 from bench.servers import REPOSITORY, Launch
 
-NGINX, BARE_RELAY, CHAT_PROXY = "nginx", "bare relay", "chat-proxy"
+NGINX, BARE_RELAY = "nginx", "bare relay"
+CHAT_PROXY, CHAT_PROXY_OFF = "chat-proxy", "its mode off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ def own_contenders() -> list[Contender]:
     return [
         Contender(NGINX, _nginx_version(), launch_nginx),
         Contender(BARE_RELAY, relay_version, launch_bare_relay),
+        Contender(CHAT_PROXY_OFF, _chat_proxy_version(), launch_chat_proxy_off),
         Contender(CHAT_PROXY, _chat_proxy_version(), launch_chat_proxy),
     ]
 
@@ -64,7 +66,12 @@ def launch_bare_relay(place: Place) -> Launch:
     return Launch([*module, str(place.port), place.upstream_url], place.port)
 
 
-def launch_chat_proxy(place: Place) -> Launch:
+def launch_chat_proxy_off(place: Place) -> Launch:
+    """Start chat-proxy as a plain relay: nothing is counted."""
+    return launch_chat_proxy(place, mode="off")
+
+
+def launch_chat_proxy(place: Place, mode: str = "on") -> Launch:
     """Start chat-proxy as its users do, with nothing kept on disk."""
     return Launch(
         [sys.executable, "-m", "app", "serve"],
@@ -75,6 +82,7 @@ def launch_chat_proxy(place: Place) -> Launch:
             "CHAT_PROXY_SERVER_PORT": str(place.port),
             "CHAT_PROXY_UPSTREAM_BASE_URL": f"{place.upstream_url}/v1",
             "CHAT_PROXY_STORE_URL": "memory:",
+            "CHAT_PROXY_MODE": mode,
             "CHAT_PROXY_LOG_FORMAT": "json",
         },
     )

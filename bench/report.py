@@ -73,7 +73,7 @@ def _verdict(results: Results) -> Iterator[str]:
     yield ""
     yield "verdict"
     for verdict in verdicts(results):
-        yield f"  {verdict.target:<52}{verdict.figure:>12}  {verdict.word}"
+        yield f"  {verdict.target:<64}{verdict.figure:>12}  {verdict.word}"
 
 
 def _errors(results: Results) -> Iterator[str]:

@@ -31,6 +31,11 @@ class ModelPolicies:
         self._rules = lru_cache(maxsize=REMEMBERED_RULES)(self._make_rules)
 
     @property
+    def count_anything(self) -> bool:
+        """Whether the requests of any model are counted at all."""
+        return any(policy.mode != "off" for policy in (self._common, *self._own.values()))
+
+    @property
     def default_encoding(self) -> str:
         """The encoding that most requests will need."""
         return self._common.encoding

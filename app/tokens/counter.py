@@ -187,16 +187,20 @@ class _Tally:
         """
         texts: list[str] = []
         others: list[tuple[int, Fields, Sequence[PieceKind]]] = []
+        add_text = texts.append
         for fields in messages:
             content = fields.get("content")
-            if type(content) is str and len(fields) < 4:
-                if len(fields) == 2 and fields.get("role") not in _RESULT_ROLES:
-                    texts.append(content)
+            if type(content) is str:
+                size = len(fields)
+                if size == 2 and fields.get("role") not in _RESULT_ROLES:
+                    add_text(content)
                     continue
-                if fields.get("role") == "tool" and type(fields.get("tool_call_id")) is str:
-                    others.append((len(texts), fields, _RESULT))
-                    texts += (content, fields["tool_call_id"])
-                    continue
+                if size == 3 and fields.get("role") == "tool" and "tool_call_id" in fields:
+                    name = fields["tool_call_id"]
+                    if type(name) is str:
+                        others.append((len(texts), fields, _RESULT))
+                        texts += (content, name)
+                        continue
             pieces = pieces_of(fields)
             others.append((len(texts), fields, [kind for kind, _ in pieces]))
             texts += [text for _, text in pieces]

@@ -88,8 +88,10 @@ def _ranks(file: Path, sha256: str) -> dict[bytes, int]:
 class TiktokenCounter:
     """Counts texts by one encoding; before `load` it guesses, and says so.
 
-    The cache has two generations: a text that is asked for again moves to the young one, and when
-    that is full the old one goes. It needs no lock: a race costs a count that is made again.
+    The cache is keyed by the texts' 64-bit hashes, which are salted for each process: a collision
+    is next to impossible and costs a wrong count. It has two generations: a text that is asked for
+    again moves to the young one, and when that is full the old one goes. It needs no lock: a race
+    costs a count that is made again.
     """
 
     def __init__(self, encoding_name: str, max_texts: int = MAX_CACHED_TEXTS) -> None:
@@ -116,13 +118,13 @@ class TiktokenCounter:
 
     def known(self, text: str) -> int | None:
         """Return the count if it costs nothing: the text was counted before."""
-        return self._recall((hash(text), len(text)))
+        return self._recall(hash(text))
 
     def count(self, text: str) -> int:
         """Return the text's tokens; long texts that are not `known` belong in a thread."""
         if self._encoding is None:
             return rough_tokens(text)
-        key = (hash(text), len(text))
+        key = hash(text)
         count = self._recall(key)
         if count is None:
             count = _count(self._encoding, text)
@@ -137,8 +139,7 @@ class TiktokenCounter:
 
     def counts_within(self, texts: list[str], max_cold_chars: int | None) -> list[int] | None:
         """Return the tokens of each text, nothing if more than that is yet to be counted."""
-        keys = zip(map(hash, texts), map(len, texts), strict=False)
-        found = list(map(self._young.get, keys))
+        found = list(map(self._young.get, map(hash, texts)))
         if None not in found:
             return cast("list[int]", found)
         pairs = list(zip(texts, found, strict=True))
