@@ -89,7 +89,7 @@ def count_within(
 ) -> RequestCount | None:
     """Count a request's prompt; nothing if more texts than allowed are yet to be counted.
 
-    Counting known texts is fast; `cold_texts` gives the others, to be counted in a thread.
+    Counting known texts is fast; without the limit the others are counted too, best in a thread.
     """
     tally = _Tally(counter, rules)
     each = tally.add(messages, max_cold_chars)
