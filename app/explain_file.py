@@ -70,14 +70,15 @@ async def explain_body(body: bytes, services: Services) -> dict[str, Any]:
 def table(told: dict[str, Any]) -> Iterator[str]:
     """Yield the explanation as lines for people."""
     yield from head(told)
+    yield from outcome(told)
     yield ""
-    yield f"{'#':>5} {'turn':>5} {'group':>5}  {'role':<10} {'tokens':>8}  what"
+    yield f"{'#':>5} {'turn':>5} {'group':>5}  {'role':<10} {'tokens':>8} {'after':>8}  what"
     for message in told["messages"]:
         turn = "-" if message["turn"] is None else message["turn"]
         role = printable(message["role"])[:10]
         yield (
             f"{message['index']:>5} {turn:>5} {message['group']:>5}  {role:<10} "
-            f"{message['tokens']:>8,}  {listed(message['by_kind'])}"
+            f"{message['tokens']:>8,} {after(message['after']):>8}  {listed(message['by_kind'])}"
         )
     if told["tools"]:
         yield ""
@@ -107,6 +108,25 @@ def head(told: dict[str, Any]) -> Iterator[str]:
         f"prepare at {budget['prepare']:,}, compact at {budget['trigger']:,}"
         + (": over it" if budget["is_over_trigger"] else "")
     )
+
+
+def outcome(told: dict[str, Any]) -> Iterator[str]:
+    """Yield what would be done to the request, stage by stage."""
+    compaction = told["compaction"]
+    yield f"mode    {told['mode']}; this request would be sent as: {compaction['outcome']}"
+    for stage in compaction["stages"]:
+        messages, tokens = stage["messages"], stage["tokens"]
+        yield (
+            f"stage   {stage['stage']}: {messages[0]} -> {messages[1]} messages, "
+            f"{tokens[0]:,} -> {tokens[1]:,} tokens"
+        )
+    for stage in compaction["failed_stages"]:
+        yield f"stage   {stage}: failed and was passed by"
+
+
+def after(left: Mapping[str, Any]) -> str:
+    """Return what is left of a message in tokens, or that nothing has changed."""
+    return {"kept": "=", "dropped": "-"}.get(left["change"], f"{left['tokens']:,}")
 
 
 def listed(kinds: Mapping[str, int]) -> str:

@@ -14,13 +14,25 @@ from starlette.exceptions import HTTPException
 
 from app.chat.request import RequestLimits
 from app.compaction.budget import BudgetPolicy
+from app.compaction.order import StagePolicies
+from app.compaction.stages.clear_old_media import ClearOldMediaPolicy
+from app.compaction.stages.clear_old_tool_output import ClearOldToolOutputPolicy
+from app.compaction.stages.limit_vision_history import LimitVisionHistoryPolicy
+from app.compaction.stages.strip_media import StripMediaPolicy
+from app.compaction.stages.truncate_tool_output import TruncateToolOutputPolicy
+from app.compaction.summary.prompt import DEFAULT_INSTRUCTION
 from app.environment import BadConfiguration, overridden
 from app.errors import MethodNotAllowed, NotFound, ProxyError
 from app.proxy.admission import Admission
 from app.proxy.calibrations import Calibrations
+from app.proxy.checkpoints import Checkpoints
 from app.proxy.drain import Drain
+from app.proxy.last_seen import LastSeen
 from app.proxy.model_policy import ModelPolicies, ModelPolicy
+from app.proxy.offloads import Offloads
 from app.proxy.services import Destinations, ExchangePolicy, Services
+from app.proxy.summaries import Summaries
+from app.proxy.summary_policy import SummaryPolicy
 from app.proxy.tokenizers import Tokenizers
 from app.registry.registry import BadRegistry, ModelRegistry, read_registry
 from app.routes.chat import ChatCompletions
@@ -29,6 +41,7 @@ from app.routes.explain import Explain
 from app.routes.forward import forwards
 from app.routes.front import Endpoint, Front
 from app.routes.identity import AdminGate, Gate
+from app.routes.offload import Offload
 from app.routes.ops import ops_routes, refresh
 from app.settings import Settings
 from app.store.base import StoreUnavailable
@@ -63,9 +76,11 @@ def create_app(
     app.add_exception_handler(ProxyError, answer_proxy_error)
     app.add_exception_handler(Exception, answer_mistake)
     explain = Explain(services)
+    offload = Offload(services)
     endpoints: dict[str, Endpoint] = {
         chat.route: chat,
         explain.route: explain,
+        offload.route: offload,
         **forwards(services),
     }
     return Front(app, endpoints, gate, services)
@@ -87,6 +102,7 @@ def make_services(
     )
     metrics = Metrics(multiprocess_dir)
     store = make_store(settings, metrics)
+    checkpoints = Checkpoints(store)
     return Services(
         policy=exchange_policy(settings),
         limits=RequestLimits(
@@ -106,6 +122,10 @@ def make_services(
         policies=model_policies(settings, registry),
         tokenizers=Tokenizers(),
         calibrations=Calibrations(store),
+        checkpoints=checkpoints,
+        last_seen=LastSeen(store),
+        offloads=Offloads(store, settings.archive.retention_days * 24 * 3600),
+        summaries=Summaries(checkpoints, metrics, settings.summary.concurrency),
     )
 
 
@@ -118,10 +138,10 @@ def make_store(settings: Settings, metrics: Metrics) -> ForgivingStore:
 
     secret = plain_or_none(settings.store.secret)
     try:
-        store = store_of(settings.store.url, secret, notice)
+        store = store_of(settings.store.url, secret, notice, settings.store.max_bytes)
     except StoreUnavailable as error:
         raise BadConfiguration(f"CHAT_PROXY_STORE_URL: {error}") from None
-    return ForgivingStore(store, required=settings.store.required, notice=notice)
+    return ForgivingStore(store, required=settings.store.required, notice=notice, secret=secret)
 
 
 def model_policies(settings: Settings, registry: ModelRegistry) -> ModelPolicies:
@@ -143,6 +163,65 @@ def model_policy(settings: Settings) -> ModelPolicy:
         BudgetPolicy(budget.threshold, budget.prepare, budget.reserve_tokens),
         settings.tokens.encoding,
         settings.media.image_token_estimate,
+        stage_policies(settings),
+        settings.prune.idle_minutes * 60 if settings.prune.enabled else 0,
+        summary_policy(settings),
+    )
+
+
+def summary_policy(settings: Settings) -> SummaryPolicy:
+    """Return what the settings say about summaries, or raise BadConfiguration."""
+    summary = settings.summary
+    return SummaryPolicy(
+        summary.enabled,
+        summary.model,
+        summary.base_url,
+        plain_or_none(summary.api_key),
+        summary.timeout_seconds,
+        summary.wait == "trigger",
+        summary.keep_alive_seconds,
+        summary.max_tokens,
+        summary.temperature,
+        summary.extra_body,
+        summary_instruction(summary.prompt_file),
+    )
+
+
+def summary_instruction(path: Path | None) -> str:
+    """Return the instruction for summaries: the operator's own, or the built-in one."""
+    if path is None:
+        return DEFAULT_INSTRUCTION
+    try:
+        text = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "is not UTF-8"
+        raise BadConfiguration(f"CHAT_PROXY_SUMMARY_PROMPT_FILE={str(path)!r}: {reason}") from None
+    if not text:
+        raise BadConfiguration(f"CHAT_PROXY_SUMMARY_PROMPT_FILE={str(path)!r}: is empty")
+    return text
+
+
+def stage_policies(settings: Settings) -> StagePolicies:
+    """Return what the settings say about each stage."""
+    vision, tools, prune = settings.vision, settings.tools, settings.prune
+    return StagePolicies(
+        LimitVisionHistoryPolicy(
+            vision.truncate_history, vision.keep_system, vision.keep_last_n_turns
+        ),
+        StripMediaPolicy(settings.media.strip),
+        TruncateToolOutputPolicy(
+            enabled=True, max_bytes=tools.max_bytes, exempt_tools=frozenset(tools.exempt)
+        ),
+        ClearOldToolOutputPolicy(
+            enabled=prune.enabled,
+            protect_tokens=prune.protect_tokens,
+            minimum_tokens=prune.minimum_tokens,
+            protect_turns=prune.protect_turns,
+            protected_tools=frozenset(prune.protected_tools),
+            keep_results=prune.keep_results,
+            old_max_bytes=tools.old_max_bytes,
+        ),
+        ClearOldMediaPolicy(prune.enabled, prune.keep_user_media, prune.keep_tool_media),
     )
 
 

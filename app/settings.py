@@ -4,7 +4,7 @@
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -153,7 +153,10 @@ class VisionSettings(Section):
 
 
 class MediaSettings(Section):
-    """What media count."""
+    """What media count, and what a model gets that cannot take them."""
+
+    strip: bool = True
+    """Replace media by a placeholder for a model that the registry says has no vision."""
 
     image_token_estimate: Positive = 1600
     """Tokens of an image whose size is unknown."""
@@ -166,6 +169,8 @@ class ToolsSettings(Section):
     """Longer results keep head and tail."""
     old_max_bytes: Positive = 3_000
     """The same for old results, once the conversation is over the trigger."""
+    exempt: Words = ()
+    """Tools whose results are never cut."""
 
 
 class PruneSettings(Section):
@@ -173,6 +178,12 @@ class PruneSettings(Section):
 
     enabled: bool = True
     """Clear old tool results and media."""
+    keep_results: Count = 1
+    """The newest tool results that stay, whatever their size."""
+    keep_user_media: Count = 1
+    """The newest media of user messages that stay."""
+    keep_tool_media: Count = 1
+    """The newest media of tool results that stay."""
     protect_tokens: Count = 40_000
     """The newest tokens of tool output that stay."""
     minimum_tokens: Count = 20_000
@@ -181,7 +192,7 @@ class PruneSettings(Section):
     """The newest turns that stay."""
     protected_tools: Words = ("skill",)
     """Tools whose results always stay."""
-    idle_minutes: Count = 60
+    idle_minutes: Pause = 60
     """Clear below the trigger too after this pause; 0 = never."""
 
 
@@ -211,8 +222,20 @@ class SummarySettings(Section):
     """The summary model's key; unset: the client's authorization."""
     timeout_seconds: Seconds = 30
     """Limit for one summary."""
+    max_tokens: Positive = 4_096
+    """The longest summary."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.2
+    """How freely it is written; models that refuse the field are asked again without it."""
+    extra_body: dict[str, Any] = {}
+    """Further fields of the summary request, as JSON."""
+    prompt_file: Path | None = None
+    """A file with an instruction of your own instead of the built-in one."""
+    concurrency: Positive = 4
+    """Summaries that are written at once."""
     wait: Literal["trigger", "overflow"] = "trigger"
     """Wait for a summary from the trigger on, or only when the request would not fit."""
+    keep_alive_seconds: Pause = 0
+    """How often a waiting stream gets `: compacting`; errors are then events; 0 = never."""
 
 
 class ReplaySettings(Section):
@@ -238,6 +261,8 @@ class StoreSettings(Section):
     """The key of all content addresses; unset: generated beside the SQLite file."""
     required: bool = False
     """Refuse to start when the store cannot be opened."""
+    max_bytes: Positive = 1024 * 1024 * 1024
+    """The largest SQLite file; what does not fit is not kept."""
 
 
 class ArchiveSettings(Section):

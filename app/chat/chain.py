@@ -25,9 +25,14 @@ class Canonical(Protocol):
 
 def chain(messages: Iterable[Canonical], value: bytes = SEED) -> list[bytes]:
     """Return the chain's value after each message; `value` goes on from an earlier one."""
+    return chained((message.canonical for message in messages), value)
+
+
+def chained(canonicals: Iterable[bytes], value: bytes = SEED) -> list[bytes]:
+    """Return the chain's value after each message, given their canonical bytes."""
     values = []
-    for message in messages:
-        value = sha256(value + message.canonical).digest()
+    for canonical in canonicals:
+        value = sha256(value + canonical).digest()
         values.append(value)
     return values
 

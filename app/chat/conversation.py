@@ -1,8 +1,8 @@
 """A conversation: its messages, and where it may be cut without tearing anything apart."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Self
 
 from app.chat.message import Message
@@ -29,10 +29,17 @@ class Turn(NamedTuple):
 
 
 class Conversation:
-    """An immutable list of messages that knows its groups, turns and seams."""
+    """An immutable list of messages that knows its groups, turns and seams.
 
-    def __init__(self, messages: Iterable[Message]) -> None:
+    `origins` says where each message stood in the client's own list: a message that was changed
+    keeps its place, and one that the client did not send has none.
+    """
+
+    def __init__(
+        self, messages: Iterable[Message], origins: Sequence[int | None] | None = None
+    ) -> None:
         self.fields: Sequence[dict[str, Any]] = [message.fields for message in messages]
+        self.origins: Sequence[int | None] = range(len(self.fields)) if origins is None else origins
 
     @classmethod
     def of(cls, messages: object) -> Self | None:
@@ -41,6 +48,7 @@ class Conversation:
             return None
         conversation = cls(())
         conversation.fields = messages
+        conversation.origins = range(len(messages))
         return conversation
 
     @cached_property
@@ -54,9 +62,20 @@ class Conversation:
     def __repr__(self) -> str:
         return f"Conversation({len(self.fields)} messages)"
 
-    def with_messages(self, messages: Sequence[Message]) -> Self:
-        """Return a conversation of these messages; the very same one if nothing differs."""
-        return self if tuple(messages) == self.messages else type(self)(messages)
+    def with_messages(self, changed: Mapping[int, Message]) -> Self:
+        """Return a conversation with other messages at some places; the very same one if none."""
+        if not changed:
+            return self
+        messages = [changed.get(index, message) for index, message in enumerate(self.messages)]
+        return type(self)(messages, self.origins)
+
+    def only(self, indexes: Sequence[int]) -> Self:
+        """Return a conversation of some of the messages; the very same one if it is all of them."""
+        if len(indexes) == len(self):
+            return self
+        messages = self.messages
+        origins = self.origins
+        return type(self)([messages[i] for i in indexes], [origins[i] for i in indexes])
 
     @cached_property
     def instructions(self) -> int:
@@ -69,13 +88,7 @@ class Conversation:
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Contiguous ranges over all messages; what lies between call and result belongs in."""
-        groups = []
-        start = 0
-        for index, end in enumerate(_reaches(self.messages), 1):
-            if end == index:
-                groups.append(Group(start, end))
-                start = end
-        return tuple(groups)
+        return tuple(map(Group._make, pairwise((0, *self._borders))))
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
@@ -91,7 +104,13 @@ class Conversation:
     def seams(self) -> tuple[int, ...]:
         """Every position where the messages may be cut in two, both ends included."""
         first = self.instructions
-        return (first, *(group.end for group in self.groups if group.start >= first))
+        return (first, *(border for border in self._borders if border > first))
+
+    @cached_property
+    def _borders(self) -> tuple[int, ...]:
+        """Where each group ends."""
+        reaches = enumerate(_reaches(self.messages), 1)
+        return tuple(index for index, end in reaches if end == index)
 
 
 def _turns(messages: Sequence[Message], groups: Sequence[Group], first: int) -> Iterator[Turn]:

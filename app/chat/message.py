@@ -1,6 +1,6 @@
 """A read-only view of one chat message; the client's dict is never changed, only copied."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from app.chat.chain import canonical_bytes
@@ -103,12 +103,23 @@ class Message:
         """Return a message with another content; every other field stays."""
         return type(self)({**self.fields, "content": content})
 
-    def with_part(self, path: Path, part: Any) -> Self:
-        """Return a message with another part at `path`; only what lies on the path is copied."""
-        fields: dict[str, Any] = dict(self.fields)
-        node: Any = fields
-        for step in path[:-1]:
-            node[step] = node[step].copy()
-            node = node[step]
-        node[path[-1]] = part
-        return type(self)(fields)
+    def with_parts(self, parts: Mapping[Path, Any]) -> Self:
+        """Return a message with other parts at these paths, the very same one if there are none.
+
+        What lies on the way is copied, and only once: a list may have thousands of parts. No path
+        may lead through another.
+        """
+        if not parts:
+            return self
+        copies: dict[Path, Any] = {(): self.fields.copy()}
+        for path, part in parts.items():
+            _copy_at(path[:-1], copies)[path[-1]] = part
+        return type(self)(copies[()])
+
+
+def _copy_at(path: Path, copies: dict[Path, Any]) -> Any:
+    """Return the copy of what lies at the path, made with all that leads there if it is new."""
+    if path not in copies:
+        holder = _copy_at(path[:-1], copies)
+        copies[path] = holder[path[-1]] = holder[path[-1]].copy()
+    return copies[path]

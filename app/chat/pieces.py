@@ -45,6 +45,21 @@ def pieces_of(fields: dict[str, Any]) -> list[Piece]:
     return found
 
 
+def calls_of(fields: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the name and arguments of every call, in today's form or the legacy one."""
+    calls = fields.get("tool_calls")
+    listed = calls if type(calls) is list else []
+    made = [it.get("function") or it.get("custom") for it in listed if type(it) is dict]
+    made.append(fields.get("function_call"))
+    told = []
+    for call in made:
+        if type(call) is dict and type(name := call.get("name")) is str:
+            found: list[Piece] = []
+            _add_call({**call, "name": None}, found)
+            told.append((name, found[0][1] if found else ""))
+    return told
+
+
 def _add_fields(fields: dict[str, Any], found: list[Piece]) -> None:
     """Add what stands beside the content, in the client's order."""
     for key, value in fields.items():

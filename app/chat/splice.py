@@ -38,6 +38,14 @@ def splice(
     return b"".join((body[: array.start], inside, body[array.stop :]))
 
 
+def written_messages(
+    body: bytes, messages: Sequence[int | dict[str, Any]], fields: dict[str, Any] | None = None
+) -> bytes:
+    """Return such messages as an array alone, for a body of our own."""
+    array = _find(body, fields)
+    return b"[" + b",".join(_written(body, array.items, messages)) + b"]"
+
+
 def message_slices(body: bytes, fields: dict[str, Any] | None = None) -> list[slice]:
     """Return where each message stands in the body."""
     return _find(body, fields).items

@@ -5,6 +5,7 @@ from typing import Any
 
 DEFAULT_RESERVE_TOKENS = 20_000
 LARGEST_RESERVE_SHARE = 0.25
+TARGET_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,16 @@ class Budget:
     usable: int
     trigger: int
     prepare: int
+
+    @property
+    def target(self) -> int:
+        """What the clear stages must come down to, or a summary is needed as well."""
+        return int(self.trigger * TARGET_SHARE)
+
+    @property
+    def limit(self) -> int:
+        """The longest prompt that leaves room for some answer; vLLM clips what does not fit."""
+        return self.window - max(self.reserve // 4, self.window // 50)
 
     @classmethod
     def of(cls, window: int, fields: dict[str, Any], policy: BudgetPolicy) -> "Budget":

@@ -10,12 +10,13 @@ from app.errors import (
     UpstreamRedirect,
 )
 from app.proxy.interrupt import Watchdog
-from app.proxy.measure import Measured, measure
+from app.proxy.keep_alive import kept_alive
+from app.proxy.prepare import prepared_or_not
 from app.proxy.relay import Relay, RelayBytes, RelayChat
 from app.proxy.services import Services
 from app.proxy.visit import Visit
 from app.registry.model_card import ModelCard
-from app.telemetry.logs import say_mistake
+from app.tokens.counter import RequestCount
 from app.upstream.client import Call, Reply
 from app.upstream.headers import sent_on
 
@@ -25,11 +26,13 @@ async def answer(request: ChatRequest, visit: Visit, services: Services) -> None
     card = services.registry.find(request.model)
     visit.record.model = request.model
     visit.record.streams = request.streams
-    measured = await measured_or_not(request, card, visit, services)
-    call = call_of(visit, services, card, "/chat/completions", request.body)
+    pause = services.policies.of(card).summary.keep_alive_seconds
+    async with kept_alive(visit, pause):
+        prepared = await prepared_or_not(request, card, visit, services)
+    call = call_of(visit, services, card, "/chat/completions", prepared.body)
     await _exchange(call, RelayChat(visit, services.policy), visit, services)
-    if measured is not None:
-        learn(measured, call.base_url, visit, services)
+    if prepared.count is not None:
+        learn(prepared.count, call.base_url, visit, services)
 
 
 async def pass_on(
@@ -56,34 +59,12 @@ def call_of(visit: Visit, services: Services, card: ModelCard, path: str, body: 
     )
 
 
-async def measured_or_not(
-    request: ChatRequest, card: ModelCard, visit: Visit, services: Services
-) -> Measured | None:
-    """Measure the request and note its size; a request that cannot be measured goes on as it is."""
-    record = visit.record
-    if record.mode == "off":
-        return None
-    credentials = services.destinations.credentials_for(card, visit.caller)
-    try:
-        measured = await measure(request, card, credentials, services)
-    except Exception as error:  # noqa: BLE001 - features fail open
-        say_mistake("request could not be measured", error)
-        record.compaction = "failed-open"
-        return None
-    if measured is not None:
-        record.tokens_before = record.tokens_after = measured.tokens
-        if measured.window is not None:
-            record.window = measured.window.tokens
-            record.window_source = measured.window.source
-    return measured
-
-
-def learn(measured: Measured, base_url: str, visit: Visit, services: Services) -> None:
+def learn(count: RequestCount, base_url: str, visit: Visit, services: Services) -> None:
     """Compare the estimate with the upstream's own count, for the next request's sake."""
     record = visit.record
     if record.status == 200 and record.prompt_tokens > 0:
         usage = (record.prompt_tokens, record.cached_tokens)
-        services.calibrations.learn(base_url, record.model, measured.count, usage)
+        services.calibrations.learn(base_url, record.model, count, usage)
 
 
 async def _exchange(call: Call, relay: Relay, visit: Visit, services: Services) -> None:

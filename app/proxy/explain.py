@@ -7,7 +7,11 @@ from app.chat.conversation import Conversation
 from app.chat.request import ChatRequest
 from app.errors import InvalidValue
 from app.proxy.caller import Caller
+from app.proxy.case import Case, Outcome
+from app.proxy.compact import compact
+from app.proxy.explain_outcome import with_outcome
 from app.proxy.measure import Measured, measure
+from app.proxy.scales import Scales
 from app.proxy.services import Services
 from app.tokens.counter import RequestCount, count_request
 from app.tokens.token_counter import TokenCounter
@@ -38,7 +42,18 @@ async def explain(request: ChatRequest, caller: Caller, services: Services) -> d
     if measured is None:
         raise InvalidValue("messages must be a list of objects.", param="messages")
     counter = services.tokenizers.of(measured.rules.encoding)
-    return await asyncio.to_thread(explanation, request, measured, counter)
+    policy = services.policies.of(card)
+    case = Case(request, measured, card, policy, caller.tenant, credentials, "", is_dry=True)
+    outcome = await compact(case, services)
+    told = await asyncio.to_thread(explanation, request, measured, counter)
+    after = await weights_after(case, outcome, services)
+    return with_outcome(told, measured, outcome, after) | {"mode": policy.mode}
+
+
+async def weights_after(case: Case, outcome: Outcome, services: Services) -> list[int]:
+    """Return the request's tokens behind each stage that changes it."""
+    scales = Scales(case.request, case.measured, services.tokenizers)
+    return [(await scales.weigh(step.conversation)).tokens for step in outcome.steps]
 
 
 def explanation(request: ChatRequest, measured: Measured, counter: TokenCounter) -> dict[str, Any]:

@@ -1,10 +1,14 @@
 """What the settings say about one model: the common ones, or those its registry entry overrides."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
+from hashlib import sha256
 
-from app.compaction.budget import BudgetPolicy
+from app.compaction.budget import Budget, BudgetPolicy
+from app.compaction.order import StagePolicies
+from app.compaction.pipeline import Pipeline
+from app.proxy.summary_policy import SummaryPolicy
 from app.registry.model_card import ModelCard
 from app.tokens.overheads import CountingRules, UpstreamKind, rules_for
 
@@ -13,13 +17,28 @@ REMEMBERED_RULES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ModelPolicy:
-    """How a model's requests are counted and when they are too long."""
+    """How a model's requests are counted, when they are too long, and what is done about it."""
 
     mode: str
     context_window: int | None
     budget: BudgetPolicy
     encoding: str
     image_tokens: int
+    stages: StagePolicies
+    idle_seconds: float
+    summary: SummaryPolicy
+    pipeline: Pipeline = field(init=False)
+    fingerprint: bytes = field(init=False)
+    """Names all that decides what is kept of a conversation."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pipeline", Pipeline(self.stages))
+        substance = f"{_plain(self.stages)} {self.summary.substance}"
+        object.__setattr__(self, "fingerprint", sha256(substance.encode()).digest())
+
+    def least_gain(self, budget: Budget) -> int:
+        """Return the tokens that clearing must win at least."""
+        return min(self.stages.clear_old_tool_output.minimum_tokens, budget.window // 8)
 
 
 class ModelPolicies:
@@ -65,3 +84,13 @@ class ModelPolicies:
             default_encoding=policy.encoding,
             image_tokens=policy.image_tokens,
         )
+
+
+def _plain(value: object) -> str:
+    """Return a policy as text that is the same in every process: sets in order."""
+    if is_dataclass(value):
+        members = (f"{item.name}={_plain(getattr(value, item.name))}" for item in fields(value))
+        return f"{type(value).__name__}({','.join(members)})"
+    if isinstance(value, frozenset):
+        return repr(sorted(value))
+    return repr(value)

@@ -106,10 +106,14 @@ class RelayChat(Relay):
             size += len(chunk)
             if size > self._policy.max_answer_bytes:
                 raise UpstreamResponseTooLarge
-            if size > HELD_BYTES:
+            if size > HELD_BYTES and not self._sink.started:
                 await self._pour(reply, pieces, watchdog)
                 return
         body = b"".join(pieces)
+        if self._sink.started:
+            await self._sink.end(refusal_event(reply.status, body))
+            self._record.code = STREAM_ERROR
+            return
         if reply.status in (204, 205):
             raise UpstreamInvalidResponse
         if reply.status < 300 and not reply.is_encoded:
@@ -183,6 +187,18 @@ class RelayChat(Relay):
         headers = [header for header in reply.headers if header[0] != b"content-type"]
         headers.append((b"content-type", b"application/json"))
         await self._send_whole(status, headers, body)
+
+
+def refusal_event(status: int, body: bytes) -> bytes:
+    """Return the upstream's own error as a stream's last event, for an answer that has begun."""
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        document = None
+    if status < 400 or not isinstance(document, dict):
+        raise UpstreamInvalidResponse
+    told = document if "error" in document else {"error": document}
+    return b"data: " + orjson.dumps(told) + b"\n\ndata: [DONE]\n\n"
 
 
 def is_unfinished_refusal(beginning: bytes) -> bool:

@@ -7,8 +7,12 @@ from app.chat.request import RequestLimits
 from app.proxy.admission import Admission
 from app.proxy.calibrations import Calibrations
 from app.proxy.caller import Caller
+from app.proxy.checkpoints import Checkpoints
 from app.proxy.drain import Drain
+from app.proxy.last_seen import LastSeen
 from app.proxy.model_policy import ModelPolicies
+from app.proxy.offloads import Offloads
+from app.proxy.summaries import Summaries
 from app.proxy.tokenizers import Tokenizers
 from app.registry.model_card import ModelCard
 from app.registry.registry import ModelRegistry
@@ -76,6 +80,10 @@ class Services:
     policies: ModelPolicies
     tokenizers: Tokenizers
     calibrations: Calibrations
+    checkpoints: Checkpoints
+    last_seen: LastSeen
+    offloads: Offloads
+    summaries: Summaries
 
     def mode_of(self, model: str) -> str:
         """Return the mode that is configured for a model."""
@@ -94,8 +102,11 @@ class Services:
 
     async def close(self) -> None:
         """Close it again, in the opposite order."""
+        await self.summaries.close()
         await self.tokenizers.close()
         await self.calibrations.close()
+        await self.last_seen.close()
+        await self.checkpoints.close()
         await self.store.close()
         await self.windows.close()
         await self.upstream.close()

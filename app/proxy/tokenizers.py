@@ -1,15 +1,17 @@
 """The tokenizers of this process: loaded behind the scenes, and large counts made in threads."""
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from app.chat.request import ChatRequest
 from app.telemetry.logs import WARNING, say
-from app.tokens.counter import Definitions, RequestCount, count_within
+from app.tokens.counter import Definitions, Fields, RequestCount, count_within
 from app.tokens.overheads import CountingRules
+from app.tokens.prefixes import BLOCK_BYTES, NOTHING, Prefixes
 from app.tokens.tiktoken_counter import TiktokenCounter
 from app.tokens.token_counter import TokenCounter
 
@@ -25,6 +27,7 @@ class Tokenizers:
     def __init__(self) -> None:
         self._counters: dict[str, TiktokenCounter] = {}
         self._loads: dict[str, asyncio.Task[None]] = {}
+        self._prefixes = Prefixes()
         self._threads = ThreadPoolExecutor(THREADS, "tokens")
 
     def of(self, encoding: str) -> TiktokenCounter:
@@ -47,18 +50,41 @@ class Tokenizers:
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
 
     async def count(
-        self, request: ChatRequest, messages: Sequence[dict[str, Any]], rules: CountingRules
+        self, request: ChatRequest, messages: Sequence[Fields], rules: CountingRules
     ) -> RequestCount:
         """Count a request's tokens; one that is huge, or has much that is new, in a thread."""
         counter = self.of(rules.encoding)
-        defined = _definitions(request.fields)
         count = None
-        if len(request.body) <= INLINE_BYTES and len(messages) <= INLINE_MESSAGES:
-            count = _count_at_once(messages, defined, counter, rules)
+        if _is_small(request, messages):
+            with suppress(_TooMuch):
+                count = self._count(request, messages, _Hasty(counter), rules, INLINE_CHARS)
         if count is None:
-            work = partial(count_within, messages, defined, counter, rules, max_cold_chars=None)
+            work = partial(self._count, request, messages, counter, rules, None)
             count = await asyncio.get_running_loop().run_in_executor(self._threads, work)
         assert count is not None
+        return count
+
+    def _count(
+        self,
+        request: ChatRequest,
+        messages: Sequence[Fields],
+        counter: TokenCounter,
+        rules: CountingRules,
+        max_cold_chars: int | None,
+    ) -> RequestCount | None:
+        """Count what is new since the conversation was shorter; nothing if that is too much."""
+        may_grow = _is_small(request, messages) and _may_grow(request, messages)
+        begun = self._prefixes.find(request.body, rules) if may_grow else NOTHING
+        count = count_within(
+            messages,
+            definitions_of(request.fields),
+            counter,
+            rules,
+            max_cold_chars=max_cold_chars,
+            known=begun.counted,
+        )
+        if may_grow and count is not None and not count.is_guess:
+            self._prefixes.learn(request, begun, counter, rules)
         return count
 
     async def _load(self, counter: TiktokenCounter) -> None:
@@ -72,22 +98,24 @@ class Tokenizers:
             )
 
 
-def _definitions(fields: Mapping[str, Any]) -> Definitions:
+def definitions_of(fields: Fields) -> Definitions:
+    """Return what a request defines, in today's form or the legacy one."""
     tools = fields.get("tools") or fields.get("functions")
     return Definitions(tools, fields.get("tool_choice"), fields.get("response_format"))
 
 
-def _count_at_once(
-    messages: Sequence[dict[str, Any]],
-    defined: Definitions,
-    counter: TokenCounter,
-    rules: CountingRules,
-) -> RequestCount | None:
-    """Count a request on the event loop, nothing if that would hold it up."""
-    try:
-        return count_within(messages, defined, _Hasty(counter), rules, max_cold_chars=INLINE_CHARS)
-    except _TooMuch:
-        return None
+def _is_small(request: ChatRequest, messages: Sequence[Fields]) -> bool:
+    """Tell whether a request does not hold up the event loop when its texts are known."""
+    return len(request.body) <= INLINE_BYTES and len(messages) <= INLINE_MESSAGES
+
+
+def _may_grow(request: ChatRequest, messages: Sequence[Fields]) -> bool:
+    """Tell whether to look how the body begins: the client's own messages, and short ones.
+
+    A message that is long costs little beside its hash, and a picture not even that.
+    """
+    is_unchanged = messages is request.fields.get("messages")
+    return is_unchanged and len(request.body) <= len(messages) * BLOCK_BYTES // 2
 
 
 class _TooMuch(Exception):

@@ -6,6 +6,9 @@ from typing import Protocol
 
 Rows = dict[bytes, bytes]
 
+LONGEST_LIFE = 366 * 86_400
+"""The seconds that anything is kept at most."""
+
 
 class Store(Protocol):
     """Keeps values by kind and key; a fault is a miss, never an exception."""
@@ -24,6 +27,10 @@ class Store(Protocol):
 
     async def put(self, kind: str, key: bytes, value: bytes, ttl_seconds: float) -> bool:
         """Keep a value; return whether it was kept."""
+        ...
+
+    def address(self, *parts: bytes) -> bytes:
+        """Return the key that stands for these parts in this deployment; the store must be open."""
         ...
 
 
@@ -51,3 +58,16 @@ class Seal:
     def holds(self, seal: bytes, kind: str, key: bytes, value: bytes, expires: int) -> bool:
         """Tell whether the seal is this row's own."""
         return hmac.compare_digest(seal, self.of(kind, key, value, expires))
+
+
+class Addresses:
+    """Gives contents names that only this deployment can give, and that tell nothing of them."""
+
+    def __init__(self, secret: bytes) -> None:
+        # A key of its own: no address, which may be shown, can ever be a row's seal.
+        self._key = hmac.digest(secret, b"chat-proxy/address/1", "sha256")
+
+    def of(self, *parts: bytes) -> bytes:
+        """Return the parts' name; other parts, or the same bytes parted otherwise, have another."""
+        prefixed = (len(part).to_bytes(8, "big") + part for part in parts)
+        return hmac.digest(self._key, b"".join(prefixed), "sha256")

@@ -1,24 +1,29 @@
 """A store that forgets with the process."""
 
+import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 
-from app.store.base import Rows
+from app.store.base import Addresses, Rows
+from app.store.recent import Recent
 
 MAX_BYTES = 64 * 1024 * 1024
+ROW_BYTES = 256
 
 
 class MemoryStore:
     """Keeps the values that were used last, up to a number of bytes."""
 
     def __init__(
-        self, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.monotonic
+        self,
+        secret: bytes | None = None,
+        *,
+        max_bytes: int = MAX_BYTES,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._max_bytes = max_bytes
+        self._addresses = Addresses(secret or secrets.token_bytes(32))
         self._clock = clock
-        self._rows: OrderedDict[tuple[str, bytes], tuple[bytes, float]] = OrderedDict()
-        self._bytes = 0
+        self._rows: Recent[tuple[str, bytes], tuple[bytes, float]] = Recent(max_bytes)
 
     async def open(self) -> None:
         """Start empty."""
@@ -26,7 +31,6 @@ class MemoryStore:
     async def close(self) -> None:
         """Forget everything."""
         self._rows.clear()
-        self._bytes = 0
 
     async def get_many(self, kind: str, keys: list[bytes]) -> Rows:
         """Return the values that are there and not expired."""
@@ -35,22 +39,15 @@ class MemoryStore:
         for key in keys:
             row = self._rows.get((kind, key))
             if row is not None and row[1] > now:
-                self._rows.move_to_end((kind, key))
                 found[key] = row[0]
         return found
 
     async def put(self, kind: str, key: bytes, value: bytes, ttl_seconds: float) -> bool:
         """Keep a value, forgetting the ones that were used longest ago."""
-        if len(value) > self._max_bytes:
-            return False
-        self._forget((kind, key))
-        self._rows[kind, key] = (value, self._clock() + ttl_seconds)
-        self._bytes += len(value)
-        while self._bytes > self._max_bytes:
-            self._forget(next(iter(self._rows)))
-        return True
+        row = (value, self._clock() + ttl_seconds)
+        # A row costs more than its value: millions of small ones must not pass for nothing.
+        return self._rows.put((kind, key), row, len(value) + ROW_BYTES)
 
-    def _forget(self, address: tuple[str, bytes]) -> None:
-        row = self._rows.pop(address, None)
-        if row is not None:
-            self._bytes -= len(row[0])
+    def address(self, *parts: bytes) -> bytes:
+        """Return the key that stands for these parts."""
+        return self._addresses.of(*parts)

@@ -23,15 +23,20 @@ ERROR = logging.ERROR
 
 
 def json_line(now: float, level: str, sentence: str, fields: Fields) -> str:
-    """Return one JSON object as a line of printable ASCII, whatever the fields hold."""
-    told = {"time": _utc(now), "level": level, "message": sentence, **fields}
+    """Return one JSON object as a line; but for a printable sentence of ours it is plain ASCII."""
+    head = orjson.dumps({"time": _utc(now), "level": level, "message": _plain(sentence)}).decode()
+    return f"{head[:-1]},{_ascii_json(fields)[1:]}\n" if fields else f"{head}\n"
+
+
+def _ascii_json(fields: Fields) -> str:
+    """Return the fields as JSON in printable ASCII, whatever they hold."""
     try:
-        line = orjson.dumps(told, default=str)
+        line = orjson.dumps(fields, default=str)
     except TypeError:  # lone surrogates, in a model's name for one
         line = b"\x7f"
     if line.isascii() and b"\x7f" not in line:
-        return line.decode() + "\n"
-    return json.dumps(told, default=str).replace("\x7f", "\\u007f") + "\n"
+        return line.decode()
+    return json.dumps(fields, default=str).replace("\x7f", "\\u007f")
 
 
 def text_line(now: float, level: str, sentence: str, fields: Fields) -> str:

@@ -13,7 +13,7 @@ from prometheus_client import (
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from app.telemetry.record import ExchangeRecord
+from app.telemetry.record import CHAT, ExchangeRecord
 
 SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 RATIOS = (0.5, 0.8, 0.9, 0.95, 0.97, 0.99, 1.01, 1.03, 1.05, 1.1, 1.25, 1.5, 2)
@@ -54,6 +54,50 @@ class Metrics:
             "The proxy's estimate of a prompt over the upstream's own count.",
             registry=self._registry,
             buckets=RATIOS,
+        )
+        self.compactions = self._counter(
+            "compactions",
+            "Chat requests by mode and by what became of them (x-chat-proxy-compaction).",
+            "mode outcome",
+        )
+        self.stages = self._counter(
+            "stage_changes",
+            "Requests that a stage changed, or in observe mode would have.",
+            "stage",
+        )
+        self.stage_failures = self._counter(
+            "stage_failures", "Requests that went on without a stage because it failed.", "stage"
+        )
+        self.prefix_breaks = self._counter(
+            "prefix_breaks", "Compactions: requests that the upstream's prefix cache cannot know."
+        )
+        self.saved_tokens = self._counter(
+            "saved_tokens",
+            "Prompt tokens that were not sent, or in observe mode would not have been.",
+        )
+        self.summaries = self._counter("summaries", "Summaries: written, failed.", "result")
+        self.summary_failures = self._counter(
+            "summary_fail", "Summaries that could not be had, by reason.", "reason"
+        )
+        self.summary_waits = self._counter(
+            "summary_waits", "Requests that waited for a summary, their own or a shared one."
+        )
+        self.summary_seconds = self._histogram("summary_seconds", "Time to write a summary.")
+        self.side_queries = self._counter(
+            "side_queries",
+            "Questions to a summary model by shape (ride, transcript) and result.",
+            "shape result",
+        )
+        self.side_query_tokens = self._counter(
+            "side_query_tokens", "Tokens of those questions: prompt, completion.", "kind"
+        )
+        self.offloads = self._counter(
+            "offloads",
+            "Cut tool results that the store was asked to keep: kept, refused.",
+            "result",
+        )
+        self.skipped = self._counter(
+            "compaction_skipped", "Requests left alone: shape, window (nobody knows it).", "reason"
         )
         self.store_errors = self._counter(
             "store_error", "Faults of the store, by operation and kind.", "op kind"
@@ -120,6 +164,10 @@ class Metrics:
             sums[self.tokens, ("cached",)] += record.cached_tokens
             sums[self.estimates, ()] += record.tokens_before or 0
             self._observe_times(record)
+            if record.route == CHAT:
+                sums[self.compactions, (record.mode, record.compaction)] += 1
+            if record.stages or record.failed_stages:
+                self._observe_stages(record)
             if record.tokens_after and record.prompt_tokens:
                 self.estimate_ratio.observe(record.tokens_after / record.prompt_tokens)
             if record.code or record.retried or record.repeats_keys or record.status == 429:
@@ -131,6 +179,16 @@ class Metrics:
         self.request_seconds.labels(record.route).observe(record.seconds)
         if record.upstream_seconds is not None:
             self.upstream_seconds.labels(record.route).observe(record.upstream_seconds)
+
+    def _observe_stages(self, record: ExchangeRecord) -> None:
+        for stage in record.stages:
+            self.stages.labels(stage).inc()
+        for stage in record.failed_stages:
+            self.stage_failures.labels(stage).inc()
+        if record.is_break:
+            self.prefix_breaks.inc()
+        if record.tokens_before and record.tokens_after is not None:
+            self.saved_tokens.inc(max(0, record.tokens_before - record.tokens_after))
 
     def _observe_trouble(self, record: ExchangeRecord) -> None:
         """Count what went wrong beside the request itself."""
@@ -170,7 +228,7 @@ class Metrics:
             f"chat_proxy_{name}", meaning, registry=self._registry, multiprocess_mode="livesum"
         )
 
-    def _histogram(self, name: str, meaning: str, labels: str) -> Histogram:
+    def _histogram(self, name: str, meaning: str, labels: str = "") -> Histogram:
         return Histogram(
             f"chat_proxy_{name}", meaning, labels.split(), registry=self._registry, buckets=SECONDS
         )

@@ -3,6 +3,8 @@
 import time
 from dataclasses import dataclass, field
 
+CHAT = "/v1/chat/completions"
+
 
 @dataclass(slots=True)
 class ExchangeRecord:
@@ -22,6 +24,13 @@ class ExchangeRecord:
     phase: str = "head"
     bytes_in: int = 0
     bytes_out: int = 0
+    stages: tuple[str, ...] = ()
+    """The stages that changed the conversation, or would have."""
+    failed_stages: tuple[str, ...] = ()
+    is_break: bool = False
+    """Whether this request was compacted anew, which breaks the prompt's prefix."""
+    messages_before: int = 0
+    messages_after: int = 0
     tokens_before: int | None = None
     tokens_after: int | None = None
     window: int = 0
@@ -51,6 +60,8 @@ class ExchangeRecord:
         if self.tokens_before is not None and self.tokens_after is not None:
             headers.append((b"x-chat-proxy-tokens-before", b"%d" % self.tokens_before))
             headers.append((b"x-chat-proxy-tokens-after", b"%d" % self.tokens_after))
+        if self.stages:
+            headers.append((b"x-chat-proxy-stages", ",".join(self.stages).encode("ascii")))
         return headers
 
     def log_fields(self) -> dict[str, object]:
@@ -78,6 +89,16 @@ class ExchangeRecord:
         if self.tokens_before is not None:
             fields["tokens_before"] = self.tokens_before
             fields["tokens_after"] = self.tokens_after
+        if self.route == CHAT:
+            fields["mode"] = self.mode
+            fields["compaction"] = self.compaction
+        if self.stages:
+            fields["stages"] = ",".join(self.stages)
+            fields["messages_before"] = self.messages_before
+            fields["messages_after"] = self.messages_after
+            fields["new_compaction"] = self.is_break
+        if self.failed_stages:
+            fields["failed_stages"] = ",".join(self.failed_stages)
         if self.window:
             fields["window"] = self.window
             fields["window_source"] = self.window_source

@@ -1,7 +1,7 @@
 """The tokens of a whole request, by kind: what fills the window, and what calibration learns on."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from app.chat.media import Media, media_in
@@ -54,6 +54,9 @@ class RequestCount:
         return self.words + self.media + self.overhead
 
 
+NOTHING_COUNTED: Final = RequestCount()
+
+
 class Definitions(NamedTuple):
     """What a request defines beside its messages, as the client sent it."""
 
@@ -86,30 +89,47 @@ def count_within(
     rules: CountingRules,
     *,
     max_cold_chars: int | None,
+    known: RequestCount = NOTHING_COUNTED,
 ) -> RequestCount | None:
     """Count a request's prompt; nothing if more texts than allowed are yet to be counted.
 
     Counting known texts is fast; without the limit the others are counted too, best in a thread.
+    `known` is the count of the first messages, if it is already there.
     """
-    tally = _Tally(counter, rules)
-    each = tally.add(messages, max_cold_chars)
-    if each is None:
+    count = count_messages(messages, counter, rules, max_cold_chars=max_cold_chars, known=known)
+    if count is None:
         return None
     defined, frame = _defined(messages, definitions, counter, rules)
+    return replace(count, tools=defined, overhead=count.overhead + frame)
+
+
+def count_messages(
+    messages: Sequence[Fields],
+    counter: TokenCounter,
+    rules: CountingRules,
+    *,
+    max_cold_chars: int | None = None,
+    known: RequestCount = NOTHING_COUNTED,
+) -> RequestCount | None:
+    """Count the messages alone, as `count_within` does: counts of parts of a history add up."""
+    is_guess = not counter.is_loaded
+    tally = _Tally(counter, rules)
+    each = tally.add(messages[len(known.messages) :], max_cold_chars)
+    if each is None:
+        return None
     kinds, media = tally.kinds, tally.media
     return RequestCount(
-        messages=tuple(each),
-        text=kinds["text"] + kinds["name"],
-        reasoning=kinds["reasoning"],
-        tool_calls=kinds["tool_call"] + kinds["id"],
-        tool_results=kinds["tool_result"],
-        tools=defined,
-        images=media["image"],
-        documents=media["document"],
-        audio=media["audio"],
-        video=media["video"],
-        overhead=tally.overhead + frame,
-        is_guess=not counter.is_loaded,
+        messages=(*known.messages, *each),
+        text=known.text + kinds["text"] + kinds["name"],
+        reasoning=known.reasoning + kinds["reasoning"],
+        tool_calls=known.tool_calls + kinds["tool_call"] + kinds["id"],
+        tool_results=known.tool_results + kinds["tool_result"],
+        images=known.images + media["image"],
+        documents=known.documents + media["document"],
+        audio=known.audio + media["audio"],
+        video=known.video + media["video"],
+        overhead=known.overhead + tally.overhead,
+        is_guess=is_guess,
     )
 
 
@@ -131,13 +151,6 @@ def _defined(
     return tokens, frame
 
 
-def message_tokens(message: Message, counter: TokenCounter, rules: CountingRules) -> int:
-    """Count one message with its media and frame."""
-    each = _Tally(counter, rules).add([message.fields])
-    assert each is not None
-    return each[0]
-
-
 def media_tokens(medium: Media, rules: CountingRules) -> int:
     """Count one medium: images by formula, all others flat."""
     match medium.kind:
@@ -150,19 +163,6 @@ def media_tokens(medium: Media, rules: CountingRules) -> int:
             return rules.audio_tokens
         case "video":
             return rules.video_tokens
-
-
-def cold_texts(messages: Iterable[Message], counter: TokenCounter, min_chars: int = 1) -> list[str]:
-    """Return the texts that are yet to be counted, for a thread; none while counts are guessed."""
-    if not counter.is_loaded:
-        return []
-    known = counter.known
-    return [
-        text
-        for message in messages
-        for _, text in message.pieces()
-        if len(text) >= min_chars and known(text) is None
-    ]
 
 
 class _Tally:

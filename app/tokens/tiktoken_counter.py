@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, cast
 import tiktoken
 
 from app.tokens.chunks import CHUNK_CHARS, SAMPLED_ABOVE_CHARS, chunks_of, samples_of
+from app.tokens.generations import Generations
 from app.tokens.rough import rough_tokens
 
 MAX_CACHED_TEXTS: Final = 65_536
@@ -88,19 +89,15 @@ def _ranks(file: Path, sha256: str) -> dict[bytes, int]:
 class TiktokenCounter:
     """Counts texts by one encoding; before `load` it guesses, and says so.
 
-    The cache is keyed by the texts' 64-bit hashes, which are salted for each process: a collision
-    is next to impossible and costs a wrong count. It has two generations: a text that is asked for
-    again moves to the young one, and when that is full the old one goes. It needs no lock: a race
-    costs a count that is made again.
+    Texts are known by their 64-bit hashes, which are salted for each process: a collision is next
+    to impossible and costs a wrong count.
     """
 
     def __init__(self, encoding_name: str, max_texts: int = MAX_CACHED_TEXTS) -> None:
         self.encoding_name = encoding_name
         self.failure: str | None = None
         self._encoding: tiktoken.Encoding | None = None
-        self._generation_size = max(1, max_texts // 2)
-        self._young: dict[Hashable, int] = {}
-        self._old: dict[Hashable, int] = {}
+        self._known: Generations[int] = Generations(max_texts)
 
     @property
     def is_loaded(self) -> bool:
@@ -118,17 +115,17 @@ class TiktokenCounter:
 
     def known(self, text: str) -> int | None:
         """Return the count if it costs nothing: the text was counted before."""
-        return self._recall(hash(text))
+        return self._known.recall(hash(text))
 
     def count(self, text: str) -> int:
         """Return the text's tokens; long texts that are not `known` belong in a thread."""
         if self._encoding is None:
             return rough_tokens(text)
         key = hash(text)
-        count = self._recall(key)
+        count = self._known.recall(key)
         if count is None:
             count = _count(self._encoding, text)
-            self._remember(key, count)
+            self._known.remember(key, count)
         return count
 
     def counts(self, texts: list[str]) -> list[int]:
@@ -139,7 +136,7 @@ class TiktokenCounter:
 
     def counts_within(self, texts: list[str], max_cold_chars: int | None) -> list[int] | None:
         """Return the tokens of each text, nothing if more than that is yet to be counted."""
-        found = list(map(self._young.get, map(hash, texts)))
+        found = list(map(self._known.young.get, map(hash, texts)))
         if None not in found:
             return cast("list[int]", found)
         pairs = list(zip(texts, found, strict=True))
@@ -153,24 +150,11 @@ class TiktokenCounter:
         """Return what the key's work came to before; guesses are not remembered."""
         if self._encoding is None:
             return work()
-        count = self._recall(key)
+        count = self._known.recall(key)
         if count is None:
             count = work()
-            self._remember(key, count)
+            self._known.remember(key, count)
         return count
-
-    def _recall(self, key: Hashable) -> int | None:
-        count = self._young.get(key)
-        if count is None:
-            count = self._old.get(key)
-            if count is not None:
-                self._remember(key, count)
-        return count
-
-    def _remember(self, key: Hashable, count: int) -> None:
-        if len(self._young) >= self._generation_size:
-            self._old, self._young = self._young, {}
-        self._young[key] = count
 
 
 def _count(encoding: tiktoken.Encoding, text: str) -> int:

@@ -3,6 +3,7 @@
 import json
 import time
 import tracemalloc
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +21,10 @@ DECISIVE = ("model", "messages", "stream", "n")
 
 def read(body: bytes | str, limits: RequestLimits = LIMITS) -> ChatRequest:
     return read_request(body.encode() if isinstance(body, str) else body, limits)
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def nested(depth: int) -> str:
@@ -242,6 +247,12 @@ def test_too_many_messages_are_refused() -> None:
             r'{"messages":["\ud83d"],"seed":123456789012345678901234567890}',
         ),
         ('{"model":"a","x":1,"x":2,"model":"b"}', '{"model":"b","x":2}'),
+        ('{"model": "a", "x": "b", "model": "b"}', '{"model":"b","x":"b"}'),
+        ('{"model" :"a","model"\n: "b"}', '{"model":"b"}'),
+        (r'{"model": "a", "mod\u0065l": "b", "x": "\u00e9"}', r'{"model":"b","x":"\u00e9"}'),
+        (r'{"stream": true, "st\u0072eam": false}', '{"stream":false}'),
+        (r'{"model": "a", "x": "a \"model", "model": "b"}', r'{"model":"b","x":"a \"model"}'),
+        (r'{"x": "\\", "model": "a", "y": "\\","model": "b"}', r'{"x":"\\","model":"b","y":"\\"}'),
     ],
 )
 def test_of_a_repeated_key_the_last_value_is_read_and_sent(body: str, sent: str) -> None:
@@ -250,6 +261,22 @@ def test_of_a_repeated_key_the_last_value_is_read_and_sent(body: str, sent: str)
 
     assert request.body == sent.encode()
     assert request.fields == json.loads(request.body)
+
+
+@pytest.mark.parametrize("write", [compact, json.dumps])
+@pytest.mark.parametrize("times", [1, 99, 100, 101, 300])
+def test_texts_that_end_like_a_key_hide_none(times: int, write: Callable[[Any], str]) -> None:
+    """A8: however many there are, before, between and behind."""
+    texts = write(['this is a "model'] * times)
+    body = f'{{"x":{texts},"model":"a","y":{texts},"model":"b","z":{texts}}}'
+    single = f'{{"x":{texts},"model":"a","z":{texts}}}'.encode()
+
+    request = read(body)
+
+    assert request.model == "b"
+    assert json.loads(request.body) == request.fields == json.loads(body)
+    assert request.body.count(b'"model":') == 1
+    assert read(single).body is single
 
 
 def test_a_repeated_key_cannot_hide_a_forbidden_value() -> None:
@@ -266,6 +293,10 @@ def test_a_repeated_key_cannot_hide_a_forbidden_value() -> None:
         r'{"model":"m","messages":[{"content":"\ud83d","model":1}],"n":1}',
         '{"model":"m","x":{"n":1,"n":2}}',
         '{"temperature":1,"temperature":2,"x":[{"n":1},{"n":2}]}',
+        '{"model": "m", "tools": [{"model": {}, "n": 1}, {"model": {}, "n": 2}], "n": 1}',
+        r'{"model": "m", "x": "\u00e9 \u0022model\u0022 \u006b \u0070"}',
+        r'{"model": "m", "x": "\u006d", "messages": [{"model": "\ud83d"}]}',
+        '{"model": "model", "x": "model"}',
     ],
 )
 def test_keys_that_stand_twice_elsewhere_change_nothing(body: str) -> None:
@@ -293,10 +324,11 @@ values = st.recursive(
 pairs = st.lists(st.tuples(keys, values), max_size=6)
 
 
-def as_json(members: list[tuple[str, Any]], *, ascii_only: bool) -> bytes:
+def as_json(members: list[tuple[str, Any]], *, ascii_only: bool, blank: str) -> bytes:
     """An object with its members as given, repetitions included."""
-    inside = ",".join(
-        f"{json.dumps(key, ensure_ascii=ascii_only)}:{json.dumps(value, ensure_ascii=ascii_only)}"
+    inside = f",{blank}".join(
+        f"{json.dumps(key, ensure_ascii=ascii_only)}:{blank}"
+        f"{json.dumps(value, ensure_ascii=ascii_only, separators=(f',{blank}', f':{blank}'))}"
         for key, value in members
     )
     return f"{{{inside}}}".encode()
@@ -324,12 +356,12 @@ def test_anything_like_json_is_read_or_refused(body: str) -> None:
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
-@given(pairs, st.booleans())
+@given(pairs, st.booleans(), st.sampled_from(["", " ", "\n"]))
 def test_an_object_is_sent_as_it_came_unless_a_decisive_key_stands_twice(
-    members: list[tuple[str, Any]], ascii_only: bool
+    members: list[tuple[str, Any]], ascii_only: bool, blank: str
 ) -> None:
     """A8, A14, A16: and what is sent is what was read."""
-    body = as_json(members, ascii_only=ascii_only)
+    body = as_json(members, ascii_only=ascii_only, blank=blank)
     fields = dict(members)
     names = [key for key, _ in members]
     if not is_within(LIMITS, fields):

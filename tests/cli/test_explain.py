@@ -134,16 +134,18 @@ async def test_it_prints_a_table(tmp_path: Path) -> None:
     assert "images 1,600" in lines[2]
     assert lines[3].startswith("window  4,096 (discovery); this request fills ")
     assert lines[4] == ("budget  usable 3,796, reserve 300, prepare at 2,467, compact at 3,036")
-    assert lines[6].split() == ["#", "turn", "group", "role", "tokens", "what"]
-    assert [line.split()[:4] for line in lines[7:12]] == [
-        ["0", "-", "0", "system"],
-        ["1", "0", "1", "user"],
-        ["2", "0", "2", "assistant"],
-        ["3", "0", "2", "tool"],
-        ["4", "1", "3", "user"],
+    assert lines[5] == "mode    on; this request would be sent as: trimmed"
+    assert lines[6].startswith("stage   limit_vision_history: 5 -> 2 messages, ")
+    assert lines[8].split() == ["#", "turn", "group", "role", "tokens", "after", "what"]
+    assert [[*line.split()[:4], line.split()[5]] for line in lines[9:14]] == [
+        ["0", "-", "0", "system", "="],
+        ["1", "0", "1", "user", "-"],
+        ["2", "0", "2", "assistant", "-"],
+        ["3", "0", "2", "tool", "-"],
+        ["4", "1", "3", "user", "="],
     ]
-    assert lines[13].split() == ["tool", "tokens"]
-    assert lines[14].split()[0] == "read_file"
+    assert lines[15].split() == ["tool", "tokens"]
+    assert lines[16].split()[0] == "read_file"
 
 
 async def test_json_is_what_the_route_tells(explained: Explained) -> None:

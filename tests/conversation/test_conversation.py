@@ -119,11 +119,24 @@ def test_seams_are_the_borders_of_groups_after_the_instructions() -> None:
 
 def test_the_same_messages_give_the_very_same_conversation() -> None:
     given = conversation(user(), says())
-    other = given.with_messages(given.messages[:1])
+    other = given.only([0])
 
-    assert given.with_messages(list(given.messages)) is given
+    assert given.with_messages({}) is given
+    assert given.only([0, 1]) is given
     assert other.messages == given.messages[:1]
     assert repr(other) == "Conversation(1 messages)"
+
+
+def test_a_message_that_is_changed_keeps_its_place_in_the_clients_list() -> None:
+    given = conversation(system(), user(), says(), user())
+
+    kept = given.only([0, 3])
+    changed = kept.with_messages({1: kept.messages[1].with_content("other")})
+
+    assert list(given.origins) == [0, 1, 2, 3]
+    assert list(changed.origins) == [0, 3]
+    assert changed.messages[0] == given.messages[0]
+    assert changed.messages[1].content == "other"
 
 
 @pytest.mark.parametrize(

@@ -216,13 +216,86 @@ def test_another_part_copies_only_its_path() -> None:
     message = Message(fields)
     (medium,) = message.media()
 
-    changed = message.with_part(medium.path, text("[image]"))
+    changed = message.with_parts({medium.path: text("[image]")})
 
     assert fields == before
     assert changed.fields["content"][1]["content"][1] == text("[image]")
     assert changed.fields["content"][0] is fields["content"][0]
     assert changed.fields["content"][1]["content"][0] is inner["content"][0]
     assert changed.fields["content"][1]["extra"] is inner["extra"]
+
+
+def test_no_other_parts_give_the_very_same_message() -> None:
+    message = Message(user())
+
+    assert message.with_parts({}) is message
+
+
+def test_parts_at_several_paths_are_replaced_together() -> None:
+    nested = {"type": "tool_result", "content": [text("a"), text("b"), text("c")]}
+    fields = result("1", [text("x"), nested, text("y")])
+    before = copy.deepcopy(fields)
+    parts = {
+        ("content", 0, "text"): "X",
+        ("content", 1, "content", 0): text("A"),
+        ("content", 1, "content", 2): text("C"),
+        ("name",): "f",
+    }
+
+    changed = Message(fields).with_parts(parts).fields
+
+    within = {**nested, "content": [text("A"), text("b"), text("C")]}
+    assert changed == {**fields, "content": [text("X"), within, text("y")], "name": "f"}
+    assert changed["content"][2] is fields["content"][2]
+    assert changed["content"][1]["content"][1] is nested["content"][1]
+    assert fields == before
+
+
+class _CountedList(list[Any]):
+    """A list that knows how often it was copied."""
+
+    copies = 0
+
+    def copy(self) -> "_CountedList":
+        self.copies += 1
+        return _CountedList(self)
+
+
+def test_a_list_is_copied_once_however_many_of_its_parts_are_replaced() -> None:
+    outer, inner = _CountedList([0]), _CountedList([text(str(at)) for at in range(99)])
+    outer += [{"type": "tool_result", "content": inner}, text("end")]
+
+    Message(user(outer)).with_parts(
+        {("content", 1, "content", at, "text"): "new" for at in range(99)} | {("content", 2): 0}
+    )
+
+    assert (outer.copies, inner.copies) == (1, 1)
+
+
+def test_a_list_that_stands_in_two_places_changes_in_one() -> None:
+    shared = [text("a"), text("b")]
+    nested = {"type": "tool_result", "content": shared}
+
+    changed = Message(user([nested, nested])).with_parts({("content", 1, "content", 0): 0})
+
+    assert changed.content == [nested, {**nested, "content": [0, text("b")]}]
+
+
+@given(odd_messages, st.data())
+def test_all_at_once_is_the_same_as_one_after_the_other(
+    fields: dict[str, Any], data: st.DataObject
+) -> None:
+    paths = [path for path in _paths(fields) if not isinstance(_at(fields, path), dict | list)]
+    chosen = data.draw(st.lists(st.sampled_from(paths), unique=True)) if paths else []
+    parts = {path: f"new {number}" for number, path in enumerate(chosen)}
+    before = copy.deepcopy(fields)
+
+    expected = Message(fields)
+    for path, part in parts.items():
+        expected = expected.with_parts({path: part})
+
+    assert Message(fields).with_parts(parts).fields == expected.fields
+    assert fields == before
 
 
 @given(odd_messages, values, st.data())
@@ -233,7 +306,7 @@ def test_any_part_can_be_replaced_and_nothing_else_moves(
     path = data.draw(st.sampled_from(paths)) if paths else ("content",)
     before = copy.deepcopy(fields)
 
-    changed = Message(fields).with_part(path, part).fields
+    changed = Message(fields).with_parts({path: part}).fields
 
     assert fields == before
     assert _at(changed, path) is part

@@ -47,6 +47,14 @@ For each function call, return a json object with function name and arguments wi
 </tool_call>"""
 
 
+# What is sent must be what was counted: these tests are about counting only.
+UNTOUCHED: dict[str, Any] = {
+    "vision": {"truncate_history": False},
+    "prune": {"enabled": False},
+    "summary": {"enabled": False},
+}
+
+
 @dataclass
 class Counts:
     """A model that counts prompts in its own way and reports it."""
@@ -163,7 +171,7 @@ async def test_after_twenty_requests_estimates_are_right(
     words: float, images: float, fixed: int
 ) -> None:
     upstream = Counts(words, images, fixed)
-    async with meeting(upstream) as met:
+    async with meeting(upstream, **UNTOUCHED) as met:
         early = await errors(met, upstream, 20)
         late = await errors(met, upstream, 40)
 
@@ -176,7 +184,7 @@ async def test_after_twenty_requests_estimates_are_right(
 
 async def test_streams_with_usage_teach_and_streams_without_do_not() -> None:
     upstream = Counts(2.4, 0.8, 60)
-    async with meeting(upstream) as met:
+    async with meeting(upstream, **UNTOUCHED) as met:
         untaught = await errors(met, upstream, 5, stream=True)
         usage = {"include_usage": True}
         taught = await errors(met, upstream, 30, stream=True, stream_options=usage)
@@ -189,11 +197,17 @@ async def test_what_was_learned_outlives_a_restart(tmp_path: Path) -> None:
     upstream = Counts(2.4, 0.8, 60)
     store = {"url": f"sqlite:///{tmp_path}/x.db"}
     async with fake_model(upstream) as model:
-        async with running_proxy(model.url, store=store) as proxy, raw_client(proxy) as client:
+        async with (
+            running_proxy(model.url, store=store, **UNTOUCHED) as proxy,
+            raw_client(proxy) as client,
+        ):
             before = await errors(Meeting(model, proxy, client), upstream, 25)
-        async with running_proxy(model.url, store=store) as proxy, raw_client(proxy) as client:
+        async with (
+            running_proxy(model.url, store=store, **UNTOUCHED) as proxy,
+            raw_client(proxy) as client,
+        ):
             after = await errors(Meeting(model, proxy, client), upstream, 5)
-        async with running_proxy(model.url) as proxy, raw_client(proxy) as client:
+        async with running_proxy(model.url, **UNTOUCHED) as proxy, raw_client(proxy) as client:
             elsewhere = await errors(Meeting(model, proxy, client), upstream, 1)
 
     print(f"\nfirst {before[0]:.1%}, first after a restart {after[0]:.2%}")  # noqa: T201
@@ -210,12 +224,15 @@ async def test_what_was_learned_is_written_while_the_proxy_runs(
     store = {"url": f"sqlite:///{tmp_path}/x.db"}
     async with (
         fake_model(upstream) as model,
-        running_proxy(model.url, store=store) as first,
+        running_proxy(model.url, store=store, **UNTOUCHED) as first,
         raw_client(first) as client,
     ):
         await errors(Meeting(model, first, client), upstream, 25)
         await asyncio.sleep(0.2)
-        async with running_proxy(model.url, store=store) as second, raw_client(second) as other:
+        async with (
+            running_proxy(model.url, store=store, **UNTOUCHED) as second,
+            raw_client(second) as other,
+        ):
             found = await errors(Meeting(model, second, other), upstream, 1)
 
     assert found[0] < 0.03
@@ -227,7 +244,7 @@ async def test_two_models_do_not_mix() -> None:
     async def behave(received: Received, line: Line) -> None:
         await (dear if b'"dear"' in received.body else cheap)(received, line)
 
-    async with meeting(behave) as met:
+    async with meeting(behave, **UNTOUCHED) as met:
         for number in range(20):
             await errors(met, dear, 1, model="dear")
             assert len(dear.reported) == number + 1
@@ -243,7 +260,7 @@ async def test_more_models_than_are_remembered_are_answered(
 ) -> None:
     monkeypatch.setattr("app.proxy.calibrations.REMEMBERED_MODELS", 1)
     upstream = Counts(2.4)
-    async with meeting(upstream) as met:
+    async with meeting(upstream, **UNTOUCHED) as met:
         models = ["one", "two", "three"] * 2
         estimates = await asyncio.gather(
             *(estimate_of(met.proxy, model, "some words " * 500) for model in models)
@@ -255,7 +272,7 @@ async def test_more_models_than_are_remembered_are_answered(
 
 async def test_an_upstream_that_truncates_is_told_once_for_each_model(said: Said) -> None:
     upstream = Counts(window=1500)
-    async with meeting(upstream) as met:
+    async with meeting(upstream, **UNTOUCHED) as met:
         for model in ("one", "two") * 3:
             await met.ask(model=model, messages=[{"role": "user", "content": "many words " * 4000}])
         estimate = await estimate_of(met.proxy, "one", "many words " * 4000)
@@ -292,7 +309,7 @@ NONSENSE = [
 
 async def test_nonsense_teaches_nothing(said: Said) -> None:
     upstream = Counts()
-    async with meeting(upstream) as met:
+    async with meeting(upstream, **UNTOUCHED) as met:
         estimates = {await estimate_of(met.proxy, "fake", "some words " * 500)}
         for usage in NONSENSE:
             upstream.usage = usage
@@ -316,7 +333,7 @@ async def test_refusals_teach_nothing() -> None:
 
 async def test_the_metrics_compare_estimates_with_reports() -> None:
     upstream = Counts(1.3, 1.0, 20)
-    async with meeting(upstream) as met:
+    async with meeting(upstream, **UNTOUCHED) as met:
         await errors(met, upstream, 30)
         estimated = met.figure("chat_proxy_estimated_tokens_total")
         near = met.figure('chat_proxy_estimate_ratio_bucket{le="1.03"}') - met.figure(

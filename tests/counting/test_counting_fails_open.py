@@ -48,7 +48,7 @@ async def test_without_ranks_tokens_are_guessed(said: Said) -> None:
     assert 1000 < estimate(answers[0].headers) < 3000
     assert estimate(with_tools.headers) > estimate(answers[0].headers) + 5000
     assert [line["encoding"] for line in said(GUESSED)] == ["o200k_base"]
-    assert not said("request could not be measured")
+    assert not said("request could not be prepared")
 
 
 async def thrice(received: Received, line: Line) -> None:
@@ -69,7 +69,7 @@ async def test_without_a_store_calibration_works_in_memory(
 
     assert estimates[0] < 1500
     assert abs(estimates[-1] - 3000) < 90
-    assert not said("request could not be measured")
+    assert not said("request could not be prepared")
 
 
 async def test_a_store_that_breaks_on_the_way_costs_nothing_but_memory(
@@ -98,6 +98,6 @@ async def test_a_mistake_in_counting_is_logged_and_the_request_passes(
     assert answer.status == 200
     assert answer.headers["x-chat-proxy-compaction"] == "failed-open"
     assert "x-chat-proxy-tokens-before" not in answer.headers
-    [line] = said("request could not be measured")
+    [line] = said("request could not be prepared")
     assert line["exception"] == "RuntimeError"
     assert "conversation text" not in str(line)

@@ -339,6 +339,7 @@ def test_there_is_no_route_that_this_list_does_not_know() -> None:
     assert {*front._exact, *front._below} == {
         "/v1/chat/completions",
         "/v1/chat/explain",
+        "/v1/offload/",
         *ALLOWED,
     }
     assert set(ALLOWED) == {

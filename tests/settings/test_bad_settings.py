@@ -32,7 +32,7 @@ def refusal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
         ("SERVER_PING_SECONDS", "nan", "finite number"),
         ("UPSTREAM_BASE_URL", "vllm:8000", "URL scheme"),
         ("UPSTREAM_BASE_URL", "http://vllm/v1?x=1", "no user name, password, query or fragment"),
-        ("PRUNE_IDLE_MINUTES", "two\nlines", "valid integer"),
+        ("PRUNE_IDLE_MINUTES", "two\nlines", "valid number"),
     ],
 )
 def test_a_bad_value_is_named_with_its_variable(

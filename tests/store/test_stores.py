@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from app.store.base import Store, StoreUnavailable
-from app.store.memory import MemoryStore
+from app.store.memory import ROW_BYTES, MemoryStore
 from app.store.open import ForgivingStore, store_of
-from app.store.sqlite import SqliteStore, secret_beside
+from app.store.sqlite import SqliteStore
+from app.store.sqlite_file import secret_beside
 
 pytestmark = pytest.mark.anyio
 DAY = 86_400.0
@@ -40,6 +41,14 @@ class Notices:
 
 def sqlite_store(path: Path, **options: Any) -> SqliteStore:
     return SqliteStore(path / "data" / "store.db", **options)
+
+
+def fallen_back(path: Path, secret: str | None) -> ForgivingStore:
+    """A store whose place cannot be had."""
+    blocked = path / "blocked"
+    blocked.write_text("a file where the folder should be")
+    store = sqlite_store(blocked, secret=secret.encode() if secret else None)
+    return ForgivingStore(store, required=False, notice=Notices(), secret=secret)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -81,8 +90,74 @@ async def test_a_thousand_keys_are_asked_for_at_once(store: Store) -> None:
     await store.close()
 
 
+async def test_small_rows_weigh_more_than_nothing_in_memory() -> None:
+    store = MemoryStore(max_bytes=100 * ROW_BYTES)
+
+    for number in range(1_000):
+        await store.put("kind", b"%d" % number, b"", DAY)
+
+    assert len(await store.get_many("kind", [b"%d" % n for n in range(1_000)])) == 100
+
+
+async def test_an_address_stands_for_its_parts_and_for_no_others(store: Store) -> None:
+    """BUGS 36, 45: whatever a key leaves out is what collides."""
+    await store.open()
+
+    addresses = {
+        store.address(*parts)
+        for parts in ([b"ab", b"c"], [b"a", b"bc"], [b"abc"], [b"", b"abc"], [b"abc", b""], [])
+    }
+
+    assert len(addresses) == 6
+    assert {len(address) for address in addresses} == {32}
+    assert store.address(b"ab", b"c") in addresses
+    await store.close()
+
+
+async def test_addresses_survive_a_restart(tmp_path: Path) -> None:
+    """BUGS 37."""
+    first, second = sqlite_store(tmp_path), sqlite_store(tmp_path)
+    await first.open()
+    await second.open()
+
+    assert first.address(b"a") == second.address(b"a")
+    await first.close()
+    await second.close()
+
+
+async def test_every_kind_of_store_gives_the_same_address_by_the_same_secret(
+    tmp_path: Path,
+) -> None:
+    stores = [
+        store_of("memory:", "secret", Notices()),
+        store_of(f"sqlite:///{tmp_path}/x.db", "secret", Notices()),
+        fallen_back(tmp_path, "secret"),
+    ]
+    for store in stores:
+        await store.open()
+
+    assert len({store.address(b"a") for store in stores}) == 1
+    for store in stores:
+        await store.close()
+
+
+async def test_without_a_secret_nobody_else_can_give_the_address(tmp_path: Path) -> None:
+    stores: list[Store] = [
+        MemoryStore(),
+        MemoryStore(),
+        sqlite_store(tmp_path),
+        fallen_back(tmp_path, None),
+    ]
+    for store in stores:
+        await store.open()
+
+    assert len({store.address(b"a") for store in stores}) == 4
+    for store in stores:
+        await store.close()
+
+
 async def test_memory_forgets_what_was_used_longest_ago() -> None:
-    store = MemoryStore(max_bytes=10)
+    store = MemoryStore(max_bytes=2 * (5 + ROW_BYTES))
     for key in (b"a", b"b"):
         await store.put("kind", key, b"12345", DAY)
     await store.get_many("kind", [b"a"])
@@ -90,7 +165,7 @@ async def test_memory_forgets_what_was_used_longest_ago() -> None:
     await store.put("kind", b"c", b"12345", DAY)
 
     assert set(await store.get_many("kind", [b"a", b"b", b"c"])) == {b"a", b"c"}
-    assert not await store.put("kind", b"d", b"x" * 11, DAY)
+    assert not await store.put("kind", b"d", b"x" * 1_000, DAY)
 
 
 async def test_rows_survive_a_restart(tmp_path: Path) -> None:
@@ -192,6 +267,75 @@ async def test_a_file_damaged_at_run_time_is_left_alone(tmp_path: Path) -> None:
     await again.close()
 
 
+async def test_two_starters_set_a_damaged_file_aside_once(tmp_path: Path) -> None:
+    """FAULTS D4: the second one must not take the first one's new file for the damaged one."""
+    place = tmp_path / "data"
+    place.mkdir()
+    (place / "store.db").write_bytes(b"this is no database" * 100)
+    stores = [sqlite_store(tmp_path, clock=Clock()) for _ in range(4)]
+
+    await asyncio.gather(*(store.open() for store in stores))
+
+    (aside,) = place.glob("*.corrupt-*")
+    assert aside.read_bytes().startswith(b"this is no database")
+    assert await stores[0].put("kind", b"a", b"1", DAY)
+    assert await stores[3].get_many("kind", [b"a"]) == {b"a": b"1"}
+    for store in stores:
+        await store.close()
+
+
+async def test_a_damaged_file_that_cannot_be_moved_is_no_crash(tmp_path: Path) -> None:
+    """FAULTS D4, D5."""
+    place = tmp_path / "data"
+    place.mkdir()
+    (place / "store.db").write_bytes(b"this is no database" * 100)
+    (place / "store.db.corrupt-1000000").mkdir()
+    store = sqlite_store(tmp_path, clock=Clock())
+
+    with pytest.raises(StoreUnavailable):
+        await store.open()
+
+    await store.close()
+
+
+async def test_a_file_that_another_process_holds_for_good_is_unavailable(tmp_path: Path) -> None:
+    """FAULTS D1, D5."""
+    place = tmp_path / "data"
+    place.mkdir()
+    other = sqlite3.connect(place / "store.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    store = sqlite_store(tmp_path, wait_seconds=0.01)
+
+    with pytest.raises(StoreUnavailable, match="locked"):
+        await store.open()
+
+    other.execute("ROLLBACK")
+    other.close()
+    await store.close()
+
+
+async def test_an_empty_secret_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    place.mkdir()
+    (place / "store.db.secret").write_bytes(b"")
+    store = sqlite_store(tmp_path)
+
+    with pytest.raises(StoreUnavailable, match="too short"):
+        await store.open()
+
+    await store.close()
+
+
+async def test_a_closed_store_misses(tmp_path: Path) -> None:
+    store = sqlite_store(tmp_path)
+    await store.open()
+    await store.put("kind", b"a", b"1", DAY)
+    await store.close()
+
+    assert await store.get_many("kind", [b"a"]) == {}
+    assert not await store.put("kind", b"a", b"1", DAY)
+
+
 async def test_a_newer_file_is_refused_and_kept(tmp_path: Path) -> None:
     """FAULTS D10."""
     place = tmp_path / "data"
@@ -272,3 +416,49 @@ def test_an_unknown_store_is_refused(url: str) -> None:
 def test_urls_name_their_stores(tmp_path: Path) -> None:
     assert isinstance(store_of("memory:", None, Notices()), MemoryStore)
     assert isinstance(store_of(f"sqlite:///{tmp_path}/x.db", "s", Notices()), SqliteStore)
+
+
+async def test_a_write_that_fails_half_way_does_not_stop_the_next(tmp_path: Path) -> None:
+    notices = Notices()
+    store = sqlite_store(tmp_path, notice=notices)
+    await store.open()
+    other = sqlite3.connect(tmp_path / "data" / "store.db", isolation_level=None)
+    other.execute("CREATE TRIGGER no BEFORE INSERT ON rows BEGIN SELECT RAISE(ABORT, 'no'); END")
+
+    assert not await store.put("kind", b"a", b"1", DAY)
+
+    other.execute("DROP TRIGGER no")
+    other.close()
+    assert await store.put("kind", b"a", b"1", DAY)
+    assert notices.heard == [("put", "constraint_trigger")]
+    await store.close()
+
+
+async def test_a_write_goes_on_though_its_request_is_cancelled(tmp_path: Path) -> None:
+    """FAULTS D7."""
+    store = sqlite_store(tmp_path)
+    await store.open()
+    writing = asyncio.create_task(store.put("kind", b"a", b"1", DAY))
+    await asyncio.sleep(0)
+    writing.cancel()
+    await asyncio.wait({writing})
+
+    await store.put("kind", b"b", b"2", DAY)
+
+    assert writing.cancelled()
+    assert await store.get_many("kind", [b"a"]) == {b"a": b"1"}
+    await store.close()
+
+
+async def test_an_error_of_another_kind_is_no_reason_to_sweep(tmp_path: Path) -> None:
+    notices = Notices()
+    store = sqlite_store(tmp_path, notice=notices)
+    await store.open()
+    await store.put("kind", b"a", b"1", DAY)
+    with sqlite3.connect(tmp_path / "data" / "store.db") as other:
+        other.execute("DROP TABLE rows")
+    other.close()
+
+    assert not await store.put("kind", b"b", b"2", DAY)
+    assert notices.heard == [("put", "error")]
+    await store.close()

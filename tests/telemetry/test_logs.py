@@ -199,3 +199,11 @@ def test_a_value_that_cannot_be_told_breaks_nothing(stream: io.StringIO) -> None
     say("written")
 
     assert [line["message"] for line in lines(stream)] == ["written"]
+
+
+def test_our_own_sentence_stays_as_it_is_and_only_fields_are_escaped() -> None:
+    line = json_line(0, "info", "8 → 2 messages", {"model": "→\u202e"})
+
+    assert "8 → 2 messages" in line
+    assert line.count("→") == 1
+    assert json.loads(line)["model"] == "→\u202e"

@@ -72,7 +72,8 @@ def test_every_metric_is_documented_and_named_as_ours() -> None:
         assert kind in ("counter", "gauge", "histogram")
         assert meaning.endswith(".")
         assert set(labels.split(", ")) <= {
-            "", "op", "route", "status", "code", "kind", "direction", "phase", "reason"
+            "", "op", "route", "status", "code", "kind", "direction", "phase", "reason",
+            "mode", "outcome", "stage", "result", "shape",
         }  # fmt: skip
 
 

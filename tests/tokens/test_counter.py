@@ -9,12 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.chat.message import Message
-from app.tokens.counter import (
-    RequestCount,
-    cold_texts,
-    count_request,
-    message_tokens,
-)
+from app.tokens.counter import RequestCount, count_request
 from app.tokens.overheads import CountingRules, rules_for
 from app.tokens.tiktoken_counter import TiktokenCounter
 
@@ -28,6 +23,10 @@ PIXEL = (
 
 def messages(*fields: dict[str, Any]) -> list[Message]:
     return [Message(one) for one in fields]
+
+
+def tokens_alone(message: Message, counter: TiktokenCounter, rules: CountingRules) -> int:
+    return sum(count_request([message], None, counter, rules).messages)
 
 
 def user(content: Any) -> dict[str, Any]:
@@ -113,7 +112,7 @@ def test_every_kind_has_its_own_sum_and_all_add_up(o200k: TiktokenCounter) -> No
     assert count.overhead == 9 * 5 + 3 + 2 * 8 + 1
     assert count.total == count.words + count.media + count.overhead
     assert sum(count.messages) == count.total - count.tools - 3
-    assert list(count.messages) == [message_tokens(one, o200k, OPEN) for one in given]
+    assert list(count.messages) == [tokens_alone(one, o200k, OPEN) for one in given]
     assert not count.is_guess
 
 
@@ -145,7 +144,6 @@ def test_five_megabytes_of_base64_stay_off_the_text(o200k: TiktokenCounter) -> N
 
     assert count.words <= 5
     assert count.media == 2 * 1_600 + 1_000 + 1_600
-    assert cold_texts(given, o200k, min_chars=1_000) == []
 
 
 def test_an_unloaded_counter_gives_a_guess_that_says_so() -> None:
@@ -155,15 +153,6 @@ def test_an_unloaded_counter_gives_a_guess_that_says_so() -> None:
 
     assert count.is_guess
     assert count.text > 0
-    assert cold_texts(messages(user("hello there")), unloaded) == []
-
-
-def test_cold_texts_are_those_that_were_not_counted_yet(o200k: TiktokenCounter) -> None:
-    given = messages(user("warm already"), user("a cold one, and long"), user("cold"), user(""))
-    o200k.count("warm already")
-
-    assert cold_texts(given, o200k) == ["a cold one, and long", "cold"]
-    assert cold_texts(given, o200k, min_chars=10) == ["a cold one, and long"]
 
 
 CONTENTS = st.one_of(
@@ -212,7 +201,7 @@ def test_any_json_is_counted_and_each_message_as_if_alone(
         )
         pieces = sum(_LOADED.count(text) for one in given for _, text in one.pieces())
         assert count.words - count.tools == pieces
-        assert [message_tokens(one, _LOADED, rules) for one in given] == list(count.messages)
+        assert [tokens_alone(one, _LOADED, rules) for one in given] == list(count.messages)
         assert count.total >= 0
 
 

@@ -126,10 +126,10 @@ def test_the_same_tools_are_written_once() -> None:
     counter = TiktokenCounter("o200k_base")
     counter.load()
     first = tools_tokens(WEATHER, counter, "json")
-    known = len(counter._young)
+    known = len(counter._known)
 
     assert tools_tokens([dict(WEATHER[0])], counter, "json") == first
-    assert len(counter._young) == known
+    assert len(counter._known) == known
     assert tools_tokens(WEATHER, counter, "typescript") != first
 
 

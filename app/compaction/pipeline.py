@@ -1,0 +1,135 @@
+"""The pipeline: one loop over the stages, and the one place where a failing stage is passed by."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
+
+from app.chat.conversation import Conversation
+from app.compaction.clear import clear
+from app.compaction.clearing import Clearing
+from app.compaction.order import StagePolicies, clearing_stages, trimming_stages
+from app.compaction.pressure import ClearStage, Pressure
+from app.compaction.stage import Stage, StageContext, StageResult
+from app.compaction.stages.clear_old_media import ClearOldMedia
+from app.compaction.stages.clear_old_tool_output import ClearOldToolOutput
+
+T = TypeVar("T")
+
+
+class Step(NamedTuple):
+    """A stage that changed something, and the conversation behind it."""
+
+    stage: str
+    conversation: Conversation
+
+
+class Failure(NamedTuple):
+    """A stage that raised, and what."""
+
+    stage: str
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """A conversation behind the trimming stages."""
+
+    conversation: Conversation
+    steps: tuple[Step, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    offloads: dict[str, str] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Relieved:
+    """A conversation behind the clear stages; `clearing` has what was cleared before as well."""
+
+    conversation: Conversation
+    clearing: Clearing
+    steps: tuple[Step, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+
+class Pipeline:
+    """The stages of one policy, in their order."""
+
+    def __init__(self, policies: StagePolicies) -> None:
+        self._trimming: tuple[Stage, ...] = tuple(trimming_stages(policies))
+        self._clearing: tuple[ClearStage, ...] = tuple(clearing_stages(policies))
+        self._old_max_bytes = policies.clear_old_tool_output.old_max_bytes
+
+    def trim(self, conversation: Conversation, context: StageContext) -> Trimmed:
+        """Take a conversation through the stages that every request goes through."""
+        trimmed = Trimmed(conversation)
+        for stage in self._trimming:
+            before = trimmed.conversation
+            result = attempt(stage.name, stage, before, context)
+            if isinstance(result, Failure):
+                trimmed = replace(trimmed, failures=(*trimmed.failures, result))
+            elif result.conversation is not before:
+                trimmed = _after(trimmed, stage.name, result)
+        return trimmed
+
+    def repeat(self, conversation: Conversation, clearing: Clearing) -> tuple[Step, ...]:
+        """Clear what was cleared on an earlier request, to the byte; return what changed it."""
+        steps = []
+        for name, part in _by_stage(clearing):
+            cleared = clear(conversation, part, self._old_max_bytes)
+            if cleared is not conversation:
+                steps.append(Step(name, cleared))
+                conversation = cleared
+        return tuple(steps)
+
+    def relieve(
+        self,
+        conversation: Conversation,
+        done: Clearing,
+        pressure_on: Callable[[Conversation], Pressure],
+    ) -> Relieved:
+        """Take a conversation through the clear stages, beyond what is cleared in it already."""
+        relieved = Relieved(conversation, done)
+        for stage in self._clearing:
+            outcome = attempt(stage.name, self._clear, stage, relieved, pressure_on)
+            if isinstance(outcome, Failure):
+                relieved = replace(relieved, failures=(*relieved.failures, outcome))
+            else:
+                relieved = outcome
+        return relieved
+
+    def _clear(
+        self,
+        stage: ClearStage,
+        before: Relieved,
+        pressure_on: Callable[[Conversation], Pressure],
+    ) -> Relieved:
+        conversation = before.conversation
+        more = stage(conversation, before.clearing, pressure_on(conversation))
+        cleared = clear(conversation, more, self._old_max_bytes) if more else conversation
+        if cleared is conversation:
+            return before
+        steps = (*before.steps, Step(stage.name, cleared))
+        return replace(before, conversation=cleared, clearing=before.clearing | more, steps=steps)
+
+
+def attempt(name: str, work: Callable[..., T], *arguments: object) -> T | Failure:
+    """Let a stage work; one that raises is passed by, and its failure is told as a value."""
+    try:
+        return work(*arguments)
+    except Exception as error:  # noqa: BLE001 - features fail open, here and nowhere else
+        return Failure(name, error)
+
+
+def _by_stage(clearing: Clearing) -> Iterator[tuple[str, Clearing]]:
+    yield ClearOldToolOutput.name, replace(clearing, media=frozenset())
+    yield ClearOldMedia.name, Clearing(media=clearing.media)
+
+
+def _after(trimmed: Trimmed, name: str, result: StageResult) -> Trimmed:
+    return Trimmed(
+        result.conversation,
+        (*trimmed.steps, Step(name, result.conversation)),
+        trimmed.failures,
+        trimmed.offloads | result.offloads,
+        (*trimmed.notices, result.notice) if result.notice else trimmed.notices,
+    )

@@ -1,0 +1,40 @@
+"""What a stage gets and what it gives back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from app.chat.conversation import Conversation
+
+
+@dataclass(frozen=True, slots=True)
+class StageContext:
+    """What a stage may know beside the conversation and its own policy."""
+
+    can_see: bool | None = None
+    """Whether the model takes images; None if nobody said."""
+    offload_id: Callable[[str], str] | None = None
+    """Names the place where a text that is cut is kept whole; None: no text is kept."""
+    whole: frozenset[str] = frozenset()
+    """Offload ids of texts that could not be kept, and so must not be cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """A conversation after a stage: the very same object if there was nothing to do."""
+
+    conversation: Conversation
+    offloads: dict[str, str] = field(default_factory=dict)
+    """Texts that were cut, by offload id; to be kept before the conversation is used."""
+    notice: str = ""
+    """A sentence for the log, without a word of the conversation."""
+
+
+class Stage(Protocol):
+    """A pure step that makes a conversation smaller, message by message or turn by turn."""
+
+    name: str
+
+    def __call__(self, conversation: Conversation, context: StageContext) -> StageResult:
+        """Return the conversation, smaller or as it was."""
+        ...

@@ -1,0 +1,61 @@
+"""Addresses and keys in a summary that nobody in the conversation ever wrote."""
+
+import re
+from typing import Final
+
+NOTE: Final = "[removed]"
+
+_END = ".,;:!?*_/"
+_URL = re.compile(
+    r"(?<![A-Za-z0-9])(?:[a-z][a-z0-9+.-]{1,10}://|www\.)[^\s<>\"'`()\[\]{}|\\]+", re.IGNORECASE
+)
+_KEY = re.compile(
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:(?!-----END)[\s\S])*+(?:-----END[A-Z ]{0,40}-----)?"
+    r"|(?<![A-Za-z0-9])(?:(?:sk|pk|rk|glpat|xox[abeprs])-[\w-]{16,}|(?:sk|pk|rk)_(?:live|test)_\w{10,}"
+    r"|gh[opsur]_\w{20,}|github_pat_\w{20,}|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}|hf_\w{20,}"
+    r"|npm_\w{30,}|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*+)?)"
+    r"|(?<=bearer )(?=[^\s\d]{0,80}\d)[\w.~+/=-]{16,}",
+    re.IGNORECASE,
+)
+_RANDOM = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{32,}+")
+_HEX = re.compile(r"[0-9a-fA-F]{32,}")
+_WORD = re.compile(r"[A-Za-z0-9]{20,}")
+
+
+def without_foreign(text: str, source: str) -> tuple[str, int]:
+    """Return the text without addresses and keys that its source has not, and their number."""
+    foreign: set[str] = set()
+
+    def judge(match: re.Match[str]) -> str:
+        found = match[0]
+        if _core(found) in source:
+            return found
+        foreign.add(found)
+        return NOTE + found[len(found.rstrip(".,;:!?")) :]
+
+    def judge_random(match: re.Match[str]) -> str:
+        return judge(match) if _looks_random(match[0]) else match[0]
+
+    for pattern, judgement in ((_URL, judge), (_KEY, judge), (_RANDOM, judge_random)):
+        text = pattern.sub(judgement, text)
+    return text, len(foreign)
+
+
+def is_key(text: str) -> bool:
+    """Tell whether a word begins as the keys of well-known services do."""
+    return _KEY.match(text) is not None
+
+
+def _core(found: str) -> str:
+    """Return what must be in the source: an address may have lost or won its scheme."""
+    return found.rpartition("://")[2].rstrip(_END)
+
+
+def _looks_random(run: str) -> bool:
+    """Tell keys and hashes from paths and long names: a stretch of all kinds of characters."""
+    return bool(_HEX.search(run)) or any(_is_mixed(word) for word in _WORD.findall(run))
+
+
+def _is_mixed(word: str) -> bool:
+    kinds = (str.islower, str.isupper, str.isdigit)
+    return all(any(is_kind(character) for character in word) for is_kind in kinds)

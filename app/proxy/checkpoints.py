@@ -1,0 +1,138 @@
+"""What compactions left behind, found again by the content of a history: no session ids."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from app.compaction.checkpoint import Checkpoint
+from app.store.base import Store
+from app.store.recent import Recent
+
+KIND = "checkpoint"
+KEPT_SECONDS = 30 * 86_400
+LOCAL_BYTES = 64 * 1024 * 1024
+REMEMBERED_QUESTIONS = 10_000
+# No longer: another process may write what was not there.
+ASK_AGAIN_SECONDS = 1.0
+CLOSE_SECONDS = 5.0
+INLINE_SEAMS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Who may use what is kept: one tenant, under one policy."""
+
+    tenant: str
+    fingerprint: bytes
+
+    def key(self, store: Store, kind: str) -> bytes:
+        """Return the key of all addresses of one kind, which no other scope has."""
+        return store.address(kind.encode(), self.tenant.encode(), self.fingerprint)
+
+    def address(self, store: Store, kind: str, link: bytes) -> bytes:
+        """Return where the store keeps what belongs to a history, by its last link."""
+        return address_of(self.key(store, kind), link)
+
+
+def address_of(key: bytes, link: bytes) -> bytes:
+    """Return a history's address under a scope's key: keyed BLAKE2, a fifth of an HMAC's time."""
+    return blake2b(link, key=key, digest_size=32).digest()
+
+
+class Checkpoints:
+    """Finds the checkpoint of a history's longest prefix: in memory, and in what others wrote."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        max_local: int = 2_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._least_weight = LOCAL_BYTES // max_local
+        self._local: Recent[bytes, tuple[bytes, Checkpoint]] = Recent(LOCAL_BYTES)
+        self._asked: Recent[bytes, float] = Recent(REMEMBERED_QUESTIONS)
+        self._writes: dict[asyncio.Task[bool], bytes] = {}
+
+    async def find(
+        self, scope: Scope, seams: Sequence[int], links: Sequence[bytes], kind: str = KIND
+    ) -> Checkpoint | None:
+        """Return the checkpoint of the longest prefix that has one; `links` follow messages."""
+        key = scope.key(self._store, kind)
+        longest_first: Iterable[bytes] = (
+            address_of(key, links[seam - 1]) for seam in reversed(seams) if seam
+        )
+        if len(seams) > INLINE_SEAMS:
+            longest_first = await asyncio.to_thread(list, longest_first)
+        questions, known = self._walk(longest_first)
+        rows = await self._store.get_many(kind, questions) if questions else {}
+        for address in questions:
+            checkpoint = self._read(address, rows.get(address))
+            if checkpoint is not None:
+                return checkpoint
+        return self._held(known) if known else None
+
+    async def keep(
+        self, scope: Scope, link: bytes, checkpoint: Checkpoint, kind: str = KIND
+    ) -> bool:
+        """Keep a checkpoint, whether or not the caller stays; return whether the store has it."""
+        address = scope.address(self._store, kind, link)
+        row = checkpoint.to_bytes()
+        self._remember(address, row, checkpoint)
+        writing = asyncio.create_task(self._store.put(kind, address, row, KEPT_SECONDS))
+        self._writes[writing] = address
+        writing.add_done_callback(self._writes.pop)
+        return await asyncio.shield(writing)
+
+    async def close(self) -> None:
+        """Wait for what is being written, but not for ever."""
+        if self._writes:
+            await asyncio.wait(self._writes, timeout=CLOSE_SECONDS)
+
+    def _walk(self, longest_first: Iterable[bytes]) -> tuple[list[bytes], bytes | None]:
+        """Return what to ask the store for, and the longest prefix that memory knows.
+
+        That one is asked for too: another process may have replaced it, and all must send the
+        same prompt. What lies behind a history that was asked for just now is not asked again.
+        """
+        questions: list[bytes] = []
+        asked_at: float | None = None
+        now = self._clock()
+        known = None
+        for address in longest_first:
+            if asked_at is None:
+                asked_at = self._asked_lately(address, now)
+            known = address if address in self._local else None
+            if asked_at is None and address not in self._writes.values():
+                questions.append(address)
+            if known:
+                break
+        if questions:
+            self._asked.put(questions[0], now if asked_at is None else asked_at)
+        return questions, known
+
+    def _asked_lately(self, address: bytes, now: float) -> float | None:
+        asked_at = self._asked.get(address)
+        return asked_at if asked_at is not None and now - asked_at < ASK_AGAIN_SECONDS else None
+
+    def _read(self, address: bytes, row: bytes | None) -> Checkpoint | None:
+        """Return what the store has, else what memory has, or is about to write."""
+        held = self._local.get(address)
+        is_known = held is not None and held[0] == row
+        if row is not None and not is_known and address not in self._writes.values():
+            with suppress(ValueError):
+                held = (row, Checkpoint.from_bytes(row))
+                self._remember(address, *held)
+        return held[1] if held else None
+
+    def _held(self, address: bytes) -> Checkpoint | None:
+        held = self._local.get(address)
+        return held[1] if held else None
+
+    def _remember(self, address: bytes, row: bytes, checkpoint: Checkpoint) -> None:
+        self._local.put(address, (row, checkpoint), max(self._least_weight, 2 * len(row)))

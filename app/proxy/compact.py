@@ -1,0 +1,70 @@
+"""Keep a request inside its window: trim it, and make room when it presses."""
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+
+from app.compaction.budget import Budget
+from app.compaction.pipeline import Trimmed
+from app.compaction.stage import StageContext
+from app.proxy.case import Case, Outcome
+from app.proxy.history import history_of
+from app.proxy.relief import relieve
+from app.proxy.room import Room
+from app.proxy.scales import Scales, Weight
+from app.proxy.services import Services
+
+INLINE_BYTES = 1024 * 1024
+
+
+async def compact(case: Case, services: Services) -> Outcome:
+    """Return what is to be sent instead of the client's conversation, which may be the same."""
+    scales = Scales(case.request, case.measured, services.tokenizers)
+    trimmed = await trim(case, services)
+    weight = await scales.weigh(trimmed.conversation)
+    outcome = Outcome(
+        trimmed.conversation, weight, trimmed.steps, trimmed.failures, trimmed.notices
+    )
+    budget = case.measured.budget
+    if budget is not None and presses(case, weight, budget):
+        history = await history_of(case.conversation, len(case.request.body))
+        outcome = await relieve(Room(case, budget, scales, history, services, outcome))
+    if outcome.label == "none" and outcome.steps:
+        outcome = replace(outcome, label="trimmed")
+    return outcome
+
+
+async def trim(case: Case, services: Services) -> Trimmed:
+    """Trim the conversation; a text that is cut is kept whole in the store first, or not cut."""
+    name = partial(services.offloads.id_of, case.tenant)
+    context = StageContext(case.card.vision, name)
+    trimmed = await _trimmed(case, context)
+    if not trimmed.offloads or case.is_dry:
+        return trimmed
+    unkept = await services.offloads.keep(case.tenant, trimmed.offloads)
+    services.metrics.offloads.labels("kept").inc(len(trimmed.offloads) - len(unkept))
+    services.metrics.offloads.labels("refused").inc(len(unkept))
+    if not unkept:
+        return trimmed
+    return await _trimmed(case, replace(context, whole=unkept))
+
+
+async def _trimmed(case: Case, context: StageContext) -> Trimmed:
+    work = partial(case.policy.pipeline.trim, case.conversation, context)
+    if len(case.request.body) <= INLINE_BYTES:
+        return work()
+    return await asyncio.to_thread(work)
+
+
+def presses(case: Case, weight: Weight, budget: Budget) -> bool:
+    """Tell whether the request is of a size at which anything may have been decided about it.
+
+    From half of the trigger on, as another `max_tokens` moves it, and where a pause alone would
+    be reason enough to clear what tools and users sent along.
+    """
+    if budget.usable <= 0:
+        return False
+    if weight.tokens >= budget.trigger // 2:
+        return True
+    clearable = (weight.count.tool_results + weight.count.media) * weight.ratio
+    return case.policy.idle_seconds > 0 and clearable >= case.policy.least_gain(budget)

@@ -1,0 +1,191 @@
+"""A summary in the place of older messages: prepared behind the scenes, or waited for."""
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+
+from app.compaction.checkpoint import Checkpoint
+from app.compaction.clearing import Clearing
+from app.compaction.pipeline import Step
+from app.compaction.summary.digest import digest
+from app.compaction.summary.fold import fold
+from app.compaction.summary.plan import Plan
+from app.proxy.case import Outcome
+from app.proxy.room import Room
+from app.proxy.standing import SUMMARY, Standing
+from app.proxy.subject import Subject
+from app.proxy.summaries import PREPARED, Flight, Job
+from app.proxy.summarise import checkpoint_of, framed, summarise
+
+MOST_ROUNDS = 4
+WOULD_STAND_HERE = "(A summary would stand here.)"
+
+
+class Folding:
+    """Gets a summary for one request."""
+
+    def __init__(self, room: Room, standing: Standing, clearing: Clearing) -> None:
+        self._room = room
+        self._standing = standing
+        self._clearing = clearing
+        self.has_failed = False
+        """Whether a summary was wanted and could not be had."""
+        self.may_wait = False
+        """Whether it is being written while the request goes on without."""
+
+    def prepare(self, tokens: int) -> None:
+        """Have a summary written while the request goes on, so that it is there at the trigger."""
+        room = self._room
+        summaries = room.services.summaries
+        key = (room.case.scope, room.history.beginning)
+        if not room.case.is_dry and self._under_way() is None:
+            summaries.look_ahead(key, tokens, partial(self._prepare, tokens))
+
+    async def _prepare(self, tokens: int) -> bool:
+        """Begin to write a summary if one is needed at the trigger; return whether it is."""
+        room = self._room
+        if self._is_newer(await room.find(PREPARED)):
+            return True
+        relieved = await asyncio.to_thread(
+            room.case.policy.pipeline.relieve,
+            self._standing.visible,
+            self._clearing,
+            partial(room.scales.pressure_on, budget=room.budget),
+        )
+        weight = await room.scales.weigh(relieved.conversation)
+        if weight.tokens <= room.budget.target:
+            return False
+        return await Folding(room, self._standing, relieved.clearing).begin(tokens) is not None
+
+    async def fold(self, outcome: Outcome) -> Outcome | None:
+        """Return the request with a summary, or as it is while that may wait, or None without.
+
+        A request far over its window needs several summaries, each of as much as the model takes.
+        """
+        room = self._room
+        if room.case.is_dry:
+            return await self._would_fold(outcome)
+        prepared = await room.find(PREPARED)
+        best = outcome
+        folding = self
+        if prepared is not None and self._is_newer(prepared):
+            best = await self._adopted(prepared, "reused")
+            folding = Folding(room, await room.stand(prepared), prepared.clearing)
+        for _ in range(MOST_ROUNDS):
+            if best.weight.tokens < room.budget.trigger:
+                break
+            checkpoint = await folding.written(best)
+            if checkpoint is None:
+                break
+            best = await folding._adopted(checkpoint, "built")
+            folding = Folding(room, await room.stand(checkpoint), checkpoint.clearing)
+        self.has_failed = folding.has_failed
+        if folding.has_failed and best.weight.tokens > room.budget.limit:
+            best = await folding._by_force() or best
+        return None if best is outcome and not folding.may_wait else best
+
+    async def written(self, outcome: Outcome) -> Checkpoint | None:
+        """Wait for a summary that reaches further than the last, unless the request can go on."""
+        room = self._room
+        flight = self._under_way() or await self.begin(outcome.weight.tokens)
+        if flight is None:
+            return None
+        policy = room.case.policy.summary
+        if outcome.weight.tokens <= room.budget.limit and not policy.waits_at_trigger:
+            self.may_wait = True
+            return None
+        checkpoint = await room.services.summaries.wait(flight)
+        if checkpoint is None or not self._is_newer(checkpoint):
+            self.has_failed = True
+            return None
+        return checkpoint
+
+    async def _adopted(self, checkpoint: Checkpoint, label: str) -> Outcome:
+        merged = replace(checkpoint, clearing=checkpoint.clearing | self._standing.clearing)
+        until = max(merged.until, merged.clearing.until)
+        merged = replace(merged, until=self._room.history.seam_from(until))
+        return await self._room.adopted(merged, label)
+
+    def _is_newer(self, checkpoint: Checkpoint | None) -> bool:
+        return checkpoint is not None and checkpoint.folded_until > self._standing.folded_until
+
+    def _under_way(self) -> Flight | None:
+        room = self._room
+        links = frozenset(room.history.links)
+        return room.services.summaries.under_way(room.case.scope, links)
+
+    async def begin(self, tokens: int) -> Flight | None:
+        """Begin to write a summary, unless there is nothing to win or it failed just now."""
+        room, summaries = self._room, self._room.services.summaries
+        beginning = room.history.beginning
+        if not summaries.may_try(room.case.scope, beginning, tokens):
+            self.has_failed = True
+            return None
+        subject = self._subject()
+        plan = await asyncio.to_thread(lambda: subject.plan)
+        if plan is None:
+            return None
+        boundary = room.history.seam_from(subject.boundary(plan))
+        return summaries.begin(
+            Job(
+                room.case.scope,
+                beginning,
+                room.history.link_at(boundary),
+                tokens,
+                room.case.policy.summary.timeout_seconds,
+                room.history,
+                partial(summarise, subject, plan, room.services),
+            )
+        )
+
+    def _subject(self) -> Subject:
+        room = self._room
+        steps = room.case.policy.pipeline.repeat(self._standing.unfolded, self._clearing)
+        cleared = steps[-1].conversation if steps else self._standing.unfolded
+        return Subject(
+            room.case,
+            room.budget,
+            room.scales,
+            room.history,
+            self._standing,
+            self._clearing,
+            cleared,
+            room.sign,
+        )
+
+    async def _by_force(self) -> Outcome | None:
+        """Fold without a model, the last thing before an overflow."""
+        subject = self._subject()
+        checkpoint = await asyncio.to_thread(digested, subject)
+        return None if checkpoint is None else await self._adopted(checkpoint, "failed-open")
+
+    async def _would_fold(self, outcome: Outcome) -> Outcome | None:
+        """Return what the request would be with a summary, which nobody is asked for now."""
+        subject = self._subject()
+        plan = await asyncio.to_thread(lambda: subject.plan)
+        if plan is None:
+            return None
+        text = await asyncio.to_thread(framed, subject, plan, WOULD_STAND_HERE)
+        folded = fold(subject.cleared, plan.end, text)
+        weight = await self._room.scales.weigh(folded)
+        summary = subject.case.policy.summary.summary_tokens(subject.budget)
+        return replace(
+            outcome,
+            conversation=folded,
+            weight=replace(weight, tokens=weight.tokens + summary),
+            steps=(*self._room.trimmed.steps, Step(SUMMARY, folded)),
+            label="built",
+            is_break=True,
+        )
+
+
+def digested(subject: Subject) -> Checkpoint | None:
+    """Return a checkpoint with a summary that no model wrote."""
+    plan: Plan | None = subject.plan
+    if plan is None:
+        return None
+    messages = subject.standing.unfolded.messages[plan.start : plan.end]
+    room = subject.case.policy.summary.summary_tokens(subject.budget)
+    lines = digest(messages, room, subject.scales.count)
+    summary = f"{subject.previous}\n\n{lines}".strip() if subject.previous else lines
+    return checkpoint_of(subject, plan, summary)

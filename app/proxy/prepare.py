@@ -1,0 +1,97 @@
+"""Make a chat request ready to be sent: measured, compacted, noted; or as it came."""
+
+from dataclasses import dataclass
+
+from app.chat.request import ChatRequest
+from app.proxy.case import Case, Outcome, body_of
+from app.proxy.compact import compact
+from app.proxy.measure import Measured, measure
+from app.proxy.services import Services
+from app.proxy.visit import Visit
+from app.registry.model_card import ModelCard
+from app.telemetry.logs import WARNING, say, say_mistake
+from app.telemetry.record import ExchangeRecord
+from app.tokens.counter import RequestCount
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is sent upstream, and its tokens if they were counted."""
+
+    body: bytes
+    count: RequestCount | None = None
+
+
+async def prepared_or_not(
+    request: ChatRequest, card: ModelCard, visit: Visit, services: Services
+) -> Prepared:
+    """Prepare a request; one that cannot be prepared goes on as it is."""
+    if visit.record.mode == "off":
+        return Prepared(request.body)
+    try:
+        return await prepared(request, card, visit, services)
+    except Exception as error:  # noqa: BLE001 - features fail open
+        say_mistake("request could not be prepared", error)
+        visit.record.compaction = "failed-open"
+        return Prepared(request.body)
+
+
+async def prepared(
+    request: ChatRequest, card: ModelCard, visit: Visit, services: Services
+) -> Prepared:
+    """Measure and compact a request; in observe mode only note what would have been done."""
+    record = visit.record
+    credentials = services.destinations.credentials_for(card, visit.caller)
+    measured = await measure(request, card, credentials, services)
+    if measured is None:
+        services.metrics.skipped.labels("shape").inc()
+        return Prepared(request.body)
+    note_size(record, measured)
+    if measured.window is None:
+        services.metrics.skipped.labels("window").inc()
+    observes = record.mode == "observe"
+    policy = services.policies.of(card)
+    case = Case(
+        request,
+        measured,
+        card,
+        policy,
+        visit.caller.tenant,
+        credentials,
+        record.request_id,
+        is_dry=observes,
+    )
+    outcome = await compact(case, services)
+    note_outcome(record, outcome, len(measured.conversation))
+    if observes:
+        return Prepared(request.body, measured.count)
+    return Prepared(body_of(case, outcome.conversation), outcome.count)
+
+
+def note_size(record: ExchangeRecord, measured: Measured) -> None:
+    """Write down how large the request is."""
+    record.tokens_before = record.tokens_after = measured.tokens
+    if measured.window is not None:
+        record.window = measured.window.tokens
+        record.window_source = measured.window.source
+
+
+def note_outcome(record: ExchangeRecord, outcome: Outcome, messages: int) -> None:
+    """Write down what became of the request, and say what a stage wants said."""
+    record.compaction = outcome.label
+    record.stages = outcome.stages
+    record.failed_stages = tuple(failure.stage for failure in outcome.failures)
+    record.is_break = outcome.is_break
+    record.messages_before = messages
+    record.messages_after = len(outcome.conversation)
+    record.tokens_after = outcome.weight.tokens
+    for notice in outcome.notices:
+        say(notice, request_id=record.request_id, mode=record.mode)
+    for failure in outcome.failures:
+        say(
+            "a stage failed and was passed by",
+            WARNING,
+            request_id=record.request_id,
+            stage=failure.stage,
+            exception=type(failure.error).__name__,
+        )

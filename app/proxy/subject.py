@@ -1,0 +1,107 @@
+"""What a summary is to be written of: the span, what stands before it, and how it is weighed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from app.chat.conversation import Conversation
+from app.compaction.budget import Budget
+from app.compaction.clearing import Clearing
+from app.compaction.summary.fold import ACKNOWLEDGEMENT
+from app.compaction.summary.marker import Returned, Sign, find_returned
+from app.compaction.summary.plan import Plan, plan
+from app.proxy.case import Case
+from app.proxy.history import History
+from app.proxy.scales import Scales
+from app.proxy.standing import Standing
+
+LEAST_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A conversation that needs a summary; best looked at in a thread, as it is weighed anew."""
+
+    case: Case
+    budget: Budget
+    scales: Scales
+    history: History
+    standing: Standing
+    clearing: Clearing
+    """All that is cleared once the summary is there."""
+    cleared: Conversation
+    """The unfolded conversation without it."""
+    sign: Sign
+
+    @cached_property
+    def returned(self) -> Returned | None:
+        """A summary of ours that the client sent back as a message of its own."""
+        return find_returned(self.cleared, self.sign)
+
+    @cached_property
+    def start(self) -> int:
+        """Where the messages begin that no summary stands for."""
+        start = self.standing.start
+        if self.returned is None:
+            return start
+        behind = self.returned.index + 1
+        messages = self.cleared.messages
+        if behind < len(messages) and messages[behind].content == ACKNOWLEDGEMENT:
+            behind += 1
+        return max(start, behind)
+
+    @property
+    def own_words_start(self) -> int:
+        """Where the client's own messages begin, those of an earlier summary included."""
+        return self.start if self.returned is not None else self.cleared.instructions
+
+    @property
+    def previous(self) -> str:
+        """The summary that is to be brought up to date, if there is one."""
+        checkpoint = self.standing.checkpoint
+        if checkpoint is not None and checkpoint.summary:
+            return checkpoint.summary
+        return self.returned.text if self.returned is not None else ""
+
+    @cached_property
+    def sent_sizes(self) -> list[int]:
+        """The tokens of each unfolded message as it is sent today; 0 where a summary stands."""
+        visible = self.standing.visible
+        sizes = self.scales.weigh_here(visible).sizes
+        by_origin = dict(zip(visible.origins, sizes, strict=True))
+        return [by_origin.get(origin, 0) for origin in self.cleared.origins]
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """The span that a summary would win most by, nothing if it would win too little."""
+        weight = self.scales.weigh_here(self.cleared)
+        sizes = weight.sizes
+        first = self.cleared.instructions
+        fixed = weight.tokens - sum(sizes[first:])
+        fixed += self.case.policy.summary.summary_tokens(self.budget)
+        found = plan(self.cleared, sizes, self.budget, start=self.start, fixed=fixed)
+        if found is None or self.span_tokens(found) < LEAST_SHARE * self.budget.trigger:
+            return None
+        return found
+
+    def span_tokens(self, its: Plan) -> int:
+        """Return the tokens that a plan's span has as it is sent today."""
+        return sum(self.sent_sizes[its.start : its.end])
+
+    def boundary(self, its: Plan) -> int:
+        """Return how many of the client's messages a plan's summary stands for."""
+        origins: Sequence[int | None] = self.cleared.origins
+        origin = origins[its.end] if its.end < len(origins) else None
+        return len(self.case.conversation) if origin is None else origin
+
+    def seen(self, its: Plan) -> Conversation:
+        """Return what the upstream has seen up to the end of the span, as it was sent."""
+        visible = self.standing.visible
+        boundary = self.boundary(its)
+        return visible.only(
+            [
+                index
+                for index, origin in enumerate(visible.origins)
+                if origin is None or origin < boundary
+            ]
+        )

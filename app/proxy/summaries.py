@@ -1,0 +1,187 @@
+"""The summaries under way: one for each history, waited for by all who need it, owned by none."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+
+from app.compaction.checkpoint import Checkpoint
+from app.errors import UpstreamError
+from app.proxy.checkpoints import Checkpoints, Scope
+from app.proxy.history import History
+from app.store.recent import Recent
+from app.telemetry.logs import WARNING, say, say_mistake
+from app.telemetry.metrics import Metrics
+from app.upstream.breaker import Breakers
+
+PREPARED = "prepared"
+PAUSES_SECONDS = (60.0, 300.0, 900.0)
+GROWTH = 1.1
+REMEMBERED_FAILURES = 10_000
+REMEMBERED_FLIGHTS = 200
+BREAKER_FAILURES = 5
+BREAKER_SECONDS = 30.0
+
+Flight = asyncio.Task[Checkpoint | None]
+Write = Callable[[], Awaitable[Checkpoint]]
+
+
+class SummaryFailed(Exception):
+    """There is no summary; `reason` comes from a closed set."""
+
+    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A summary to be written: for whom, of which history, at which size it was needed."""
+
+    scope: Scope
+    conversation: bytes
+    """The link of the conversation's beginning, which its failures are remembered by."""
+    link: bytes
+    """The link that the summary reaches to: what may not be written twice at once."""
+    tokens: int
+    timeout_seconds: float
+    history: History
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    count: int
+    until: float
+    tokens: int
+    """The size below which it is not tried again, whatever the time; 0 if only time matters."""
+
+
+class Summaries:
+    """Writes summaries in tasks of their own, so that a client who leaves takes none along."""
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        metrics: Metrics,
+        concurrency: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._metrics = metrics
+        self._slots = asyncio.Semaphore(concurrency)
+        self._clock = clock
+        self._running: dict[tuple[Scope, bytes], Flight] = {}
+        self._landed: Recent[tuple[Scope, bytes], Flight] = Recent(REMEMBERED_FLIGHTS)
+        self._looking: dict[tuple[Scope, bytes], asyncio.Task[None]] = {}
+        self._needless: Recent[tuple[Scope, bytes], int] = Recent(REMEMBERED_FAILURES)
+        self._failures: Recent[tuple[Scope, bytes], _Failure] = Recent(REMEMBERED_FAILURES)
+        self.breakers = Breakers(BREAKER_FAILURES, BREAKER_SECONDS, clock)
+
+    def under_way(self, scope: Scope, links: Collection[bytes]) -> Flight | None:
+        """Return the summary that is being written of a prefix of this history."""
+        for (its_scope, link), flight in self._running.items():
+            if its_scope == scope and link in links:
+                return flight
+        return None
+
+    def may_try(self, scope: Scope, conversation: bytes, tokens: int) -> bool:
+        """Tell whether a summary of this conversation may be tried: not soon after a failure."""
+        failure = self._failures.get((scope, conversation))
+        if failure is None:
+            return True
+        return self._clock() >= failure.until and tokens >= failure.tokens
+
+    def look_ahead(
+        self, key: tuple[Scope, bytes], tokens: int, look: Callable[[], Awaitable[bool]]
+    ) -> None:
+        """See behind the scenes whether a summary is needed soon, one look for a conversation.
+
+        Where nothing was to be won, nobody looks again until it has grown.
+        """
+        if key in self._looking or tokens < (self._needless.get(key) or 0):
+            return
+        task = asyncio.create_task(self._look(key, tokens, look))
+        self._looking[key] = task
+        task.add_done_callback(lambda _: self._looking.pop(key, None))
+
+    async def _look(
+        self, key: tuple[Scope, bytes], tokens: int, look: Callable[[], Awaitable[bool]]
+    ) -> None:
+        try:
+            if not await look():
+                self._needless.put(key, int(tokens * GROWTH))
+        except Exception as error:  # noqa: BLE001 - features fail open
+            say_mistake("a summary could not be prepared", error)
+            self._needless.put(key, int(tokens * GROWTH))
+
+    def begin(self, job: Job) -> Flight:
+        """Begin to write a summary, or join whoever writes it already, or just has."""
+        key = (job.scope, job.link)
+        flight = self._running.get(key) or self._landed.get(key)
+        if flight is None:
+            flight = self._running[key] = asyncio.create_task(self._write(job))
+            flight.add_done_callback(partial(self._land, key))
+        return flight
+
+    async def wait(self, flight: Flight) -> Checkpoint | None:
+        """Wait for a summary; whoever stops waiting leaves it to the others."""
+        self._metrics.summary_waits.inc()
+        return await asyncio.shield(flight)
+
+    def _land(self, key: tuple[Scope, bytes], flight: Flight) -> None:
+        """Keep a flight in mind for those who looked for its summary a moment too early."""
+        del self._running[key]
+        if not flight.cancelled() and flight.result() is not None:
+            self._landed.put(key, flight)
+
+    async def close(self) -> None:
+        """Stop writing; what is not kept yet is written anew another time."""
+        tasks = [*self._looking.values(), *self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _write(self, job: Job) -> Checkpoint | None:
+        started = self._clock()
+        try:
+            async with asyncio.timeout(job.timeout_seconds), self._slots:
+                checkpoint = await job.write()
+            link = job.history.link_at(checkpoint.until)
+            await self._checkpoints.keep(job.scope, link, checkpoint, PREPARED)
+        except TimeoutError:
+            self._failed(job, SummaryFailed("timeout"))
+        except SummaryFailed as failure:
+            self._failed(job, failure)
+        except UpstreamError as error:
+            self._failed(job, SummaryFailed(error.code))
+        except Exception as error:  # noqa: BLE001 - features fail open
+            say_mistake("a summary failed by a mistake in the proxy", error)
+            self._failed(job, SummaryFailed("mistake"))
+        else:
+            self._failures.forget((job.scope, job.conversation))
+            self._metrics.summaries.labels("written").inc()
+            seconds = self._clock() - started
+            self._metrics.summary_seconds.observe(seconds)
+            say(
+                "a summary was written",
+                folded_messages=checkpoint.folded_until,
+                chars=len(checkpoint.text),
+                seconds=round(seconds, 2),
+            )
+            return checkpoint
+        return None
+
+    def _failed(self, job: Job, failure: SummaryFailed) -> None:
+        """Leave the conversation alone for a while, longer each time."""
+        key = (job.scope, job.conversation)
+        before = self._failures.get(key)
+        count = before.count + 1 if before else 1
+        pause = max(PAUSES_SECONDS[min(count, 3) - 1], failure.retry_after or 0)
+        least = int(job.tokens * GROWTH) if failure.reason == "no_gain" else 0
+        self._failures.put(key, _Failure(count, self._clock() + pause, least))
+        self._metrics.summaries.labels("failed").inc()
+        self._metrics.summary_failures.labels(failure.reason).inc()
+        say("no summary was written", WARNING, reason=failure.reason, next_try_seconds=pause)

@@ -1,0 +1,215 @@
+"""Write one summary: ask the models in their order, judge the answer, put it into its frame."""
+
+import asyncio
+import secrets
+
+from app.chat.conversation import Conversation
+from app.compaction.checkpoint import Checkpoint
+from app.compaction.summary.fold import folded_text, verbatim_user_texts
+from app.compaction.summary.ledger import ledger, with_ledger
+from app.compaction.summary.marker import add_marker
+from app.compaction.summary.plan import Plan, shrunk
+from app.compaction.summary.prompt import instruction, repair_instruction
+from app.compaction.summary.transcript import transcript, transcript_prompt
+from app.compaction.summary.validate import SummaryAnswer, Verdict, verdict
+from app.errors import UpstreamError
+from app.proxy.seats import Seat, Shape, seats_for
+from app.proxy.services import Services
+from app.proxy.side_query import Prompt, call_for, rendered, ride
+from app.proxy.subject import Subject
+from app.proxy.summaries import SummaryFailed
+from app.proxy.summary_policy import ledger_tokens, verbatim_tokens
+from app.upstream.completion import Completion, NotAnswered, complete
+
+MOST_TRIES = 3
+WORTH_A_SHORTER_TRY = ("empty", "only_reasoning", "length")
+LEAST_ANSWER_TOKENS = 256
+MARGIN_TOKENS = 64
+MARGIN_SHARE = 0.02
+MARGIN_ELSEWHERE = 0.1
+
+
+async def summarise(subject: Subject, plan: Plan, services: Services) -> Checkpoint:
+    """Return the checkpoint with a new summary, or raise SummaryFailed."""
+    failure = SummaryFailed("window")
+    for seat in await seats_for(subject.case, subject.budget, services):
+        for shape in seat.shapes:
+            try:
+                summary, done = await Question(subject, seat, shape, services).ask(plan)
+            except SummaryFailed as error:
+                failure = error
+                if error.reason != "refused":
+                    break
+            else:
+                return await asyncio.to_thread(checkpoint_of, subject, done, summary)
+    raise failure
+
+
+def checkpoint_of(subject: Subject, plan: Plan, summary: str) -> Checkpoint:
+    """Return what is left behind: the summary with what it lost and the user's own words."""
+    text = framed(subject, plan, summary)
+    boundary = subject.boundary(plan)
+    return Checkpoint(
+        subject.history.seam_from(max(boundary, subject.clearing.until)),
+        subject.clearing,
+        tokens=0,
+        folded_until=boundary,
+        text=add_marker(text, boundary, subject.sign),
+        summary=summary,
+    )
+
+
+def framed(subject: Subject, plan: Plan, summary: str) -> str:
+    """Return the text that stands for the folded messages."""
+    conversation = subject.standing.unfolded
+    start, count = subject.own_words_start, subject.scales.count
+    words = verbatim_user_texts(
+        conversation, start, plan.end, verbatim_tokens(subject.budget), count
+    )
+    known = "\n".join([summary, *words])
+    lost = ledger(
+        conversation.messages[start : plan.end], known, ledger_tokens(subject.budget), count
+    )
+    return folded_text(with_ledger(summary, lost), words)
+
+
+class Question:
+    """One model, asked in one shape."""
+
+    def __init__(self, subject: Subject, seat: Seat, shape: Shape, services: Services) -> None:
+        self._subject = subject
+        self._seat = seat
+        self._shape = shape
+        self._services = services
+        self._nonce = secrets.token_hex(8)
+        policy = subject.case.policy.summary
+        self._cap = policy.summary_tokens(subject.budget)
+        self._instruction = instruction(
+            template=policy.instruction, previous=bool(subject.previous)
+        )
+
+    async def ask(self, plan: Plan) -> tuple[str, Plan]:
+        """Return the summary and the span that it stands for, or raise SummaryFailed.
+
+        A model that answers nothing, or does not come to an end, is asked about less.
+        """
+        span = plan
+        for _ in range(MOST_TRIES):
+            span, room = await self._fitted(span)
+            judged = await self._judged(span, room)
+            if judged.ok:
+                return judged.text, span
+            if judged.reason not in WORTH_A_SHORTER_TRY:
+                break
+            half = self._subject.span_tokens(span) // 2
+            shorter = shrunk(span, self._subject.cleared, self._subject.sent_sizes, half)
+            if shorter is None:
+                break
+            span = shorter
+        raise SummaryFailed(judged.reason)
+
+    async def _fitted(self, plan: Plan) -> tuple[Plan, int]:
+        """Return a span that the model's window takes, and the room for its answer.
+
+        Strictly: prompt + answer < window, as vLLM refuses a prompt that fills it.
+        """
+        for _ in range(MOST_TRIES):
+            prompt = await self._prompt_tokens(plan)
+            room = self._seat.window - prompt - 1
+            if room >= min(self._cap, LEAST_ANSWER_TOKENS):
+                return plan, min(self._cap, room)
+            left = self._subject.span_tokens(plan) - (self._cap - room)
+            shorter = shrunk(plan, self._subject.cleared, self._subject.sent_sizes, left)
+            if shorter is None:
+                break
+            plan = shorter
+        raise SummaryFailed("window")
+
+    async def _prompt_tokens(self, plan: Plan) -> int:
+        """Return the tokens of the question, rather too many."""
+        subject = self._subject
+        if self._shape == "ride":
+            weight = await subject.scales.weigh(subject.seen(plan))
+            tokens = weight.tokens + subject.scales.count(self._instruction)
+            return int(tokens * (1 + MARGIN_SHARE)) + MARGIN_TOKENS
+        prompt = await asyncio.to_thread(self._transcript_prompt, plan)
+        tokens = await asyncio.to_thread(
+            lambda: sum(subject.scales.count(message["content"]) for message in prompt)
+        )
+        return int(tokens * (1 + MARGIN_ELSEWHERE)) + MARGIN_TOKENS
+
+    async def _judged(self, plan: Plan, room: int) -> Verdict:
+        """Ask, and once more if only some sections are missing."""
+        prompt = await asyncio.to_thread(self._prompt, plan)
+        answer = await self._answer(plan, prompt, room)
+        judged = await self._judge(plan, answer)
+        if judged.reason != "sections":
+            return judged
+        again: Prompt = [
+            *prompt,
+            {"role": "assistant", "content": answer.text},
+            {"role": "user", "content": repair_instruction(judged.missing)},
+        ]
+        spent = self._subject.scales.count(answer.text + again[-1]["content"]) + MARGIN_TOKENS
+        left = self._seat.window - await self._prompt_tokens(plan) - spent
+        if left < LEAST_ANSWER_TOKENS:
+            return judged
+        return await self._judge(plan, await self._answer(plan, again, min(room, left)))
+
+    async def _answer(self, plan: Plan, prompt: Prompt, max_tokens: int) -> Completion:
+        """Send the question, or raise SummaryFailed."""
+        case, seat = self._subject.case, self._seat
+        if self._shape == "ride":
+            body = ride(case, self._subject.seen(plan), prompt, seat, max_tokens)
+        else:
+            body = rendered(case, prompt, seat, max_tokens)
+        breaker = self._services.summaries.breakers.of(seat.name)
+        breaker.check()
+        metrics = self._services.metrics
+        try:
+            call = call_for(seat, body, case.request_id)
+            answer = await complete(self._services.upstream, call)
+        except NotAnswered as refusal:
+            metrics.side_queries.labels(self._shape, "refused").inc()
+            if refusal.status in (400, 404, 413, 422):
+                breaker.succeeded()
+                raise SummaryFailed("refused") from None
+            breaker.failed()
+            raise SummaryFailed("unavailable", refusal.retry_after) from None
+        except UpstreamError:
+            metrics.side_queries.labels(self._shape, "failed").inc()
+            breaker.failed()
+            raise SummaryFailed("unavailable") from None
+        except BaseException:
+            metrics.side_queries.labels(self._shape, "cancelled").inc()
+            breaker.failed()
+            raise
+        breaker.succeeded()
+        metrics.side_queries.labels(self._shape, "answered").inc()
+        if answer.usage is not None:
+            metrics.side_query_tokens.labels("prompt").inc(answer.usage.prompt_tokens)
+            metrics.side_query_tokens.labels("completion").inc(answer.usage.completion_tokens)
+        return answer
+
+    async def _judge(self, plan: Plan, answer: Completion) -> Verdict:
+        subject = self._subject
+        said = SummaryAnswer(answer.text, answer.finish_reason, answer.calls_tools, answer.refuses)
+        source = text_of(subject.seen(plan)) + "\n" + subject.previous
+        replaced = subject.span_tokens(plan) + subject.scales.count(subject.previous)
+        return await asyncio.to_thread(verdict, said, source, replaced, subject.scales.count)
+
+    def _prompt(self, plan: Plan) -> Prompt:
+        if self._shape == "ride":
+            return [{"role": "user", "content": self._instruction}]
+        return self._transcript_prompt(plan)
+
+    def _transcript_prompt(self, plan: Plan) -> Prompt:
+        subject = self._subject
+        messages = subject.standing.unfolded.messages[plan.start : plan.end]
+        written = transcript(messages, self._nonce)
+        return transcript_prompt(self._instruction, written, subject.previous or None, self._nonce)
+
+
+def text_of(conversation: Conversation) -> str:
+    """Return all that was said, without media."""
+    return "\n".join(text for message in conversation.messages for _, text in message.pieces())

@@ -1,0 +1,137 @@
+"""The SQLite file itself: its place, its form, and the secret that lies beside it."""
+
+import fcntl
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from app.store.base import StoreUnavailable
+
+SCHEMA_VERSION = 1
+SECRET_BYTES = 32
+_SCHEMA = """
+CREATE TABLE rows (
+    kind TEXT NOT NULL,
+    key BLOB NOT NULL,
+    value BLOB NOT NULL,
+    expires INTEGER NOT NULL,
+    seal BLOB NOT NULL,
+    PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
+CREATE INDEX rows_by_expiry ON rows (expires);
+PRAGMA user_version = 1;
+"""
+
+
+def connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
+    """Return a connection that begins no transaction by itself and leaves no deleted text."""
+    connection = sqlite3.connect(
+        path, timeout=wait_seconds, isolation_level=None, check_same_thread=False
+    )
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA secure_delete = ON")
+    return connection
+
+
+@contextmanager
+def alone_in(folder: Path, path: Path) -> Iterator[None]:
+    """Make the folder and let one starter at a time work in it; raise StoreUnavailable if it fails.
+
+    Two who find the same damaged file would otherwise both set it aside, the second one the
+    first one's new file.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: {error.strerror}") from None
+    except sqlite3.Error as error:
+        raise StoreUnavailable(f"{path}: {error}") from None
+
+
+def make_ready(path: Path, wait_seconds: float, now: float) -> bool:
+    """Bring the file to this version's form; return whether a damaged one was set aside for it."""
+    try:
+        _migrate(path, wait_seconds)
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        _set_aside(path, now)
+        _migrate(path, wait_seconds)
+        return True
+    return False
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Tell whether the file is no database, or no whole one."""
+    return name_of(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+
+
+def is_full(error: sqlite3.Error) -> bool:
+    """Tell whether the file or its disk holds no more."""
+    return name_of(error).startswith("SQLITE_FULL")
+
+
+def name_of(error: sqlite3.Error) -> str:
+    """Return SQLite's own name for the error."""
+    return getattr(error, "sqlite_errorname", "") or type(error).__name__
+
+
+def _migrate(path: Path, wait_seconds: float) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    with closing(connect(path, wait_seconds)) as connection:
+        if _version_of(connection) > SCHEMA_VERSION:
+            raise StoreUnavailable(f"{path}: written by a newer version of chat-proxy")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        if _version_of(connection) == 0:
+            for statement in _SCHEMA.split(";"):
+                connection.execute(statement)
+        connection.execute("COMMIT")
+        connection.execute("SELECT count(*) FROM (SELECT 1 FROM rows LIMIT 1)").fetchone()
+
+
+def _version_of(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _set_aside(path: Path, now: float) -> None:
+    """Move a damaged file out of the way, never delete it."""
+    path.rename(path.with_name(f"{path.name}.corrupt-{int(now)}"))
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def secret_beside(path: Path) -> bytes:
+    """Return the secret that lies beside the file, made once; two starters agree on one."""
+    place = path.with_name(path.name + ".secret")
+    if not place.exists():
+        _make_secret(place)
+    secret = place.read_bytes()
+    if len(secret) < SECRET_BYTES:
+        raise StoreUnavailable(f"{place}: too short for a secret")
+    return secret
+
+
+def _make_secret(place: Path) -> None:
+    draft = place.with_name(f"{place.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(secrets.token_bytes(SECRET_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(draft, place)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
