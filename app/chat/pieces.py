@@ -40,7 +40,7 @@ def pieces_of(fields: dict[str, Any]) -> list[Piece]:
                 _add_part(part, kind, found, MAX_DEPTH)
         elif content is not None:
             _add_part(content, kind, found, MAX_DEPTH)
-    if len(fields) > 2:
+    if len(fields) > 2 or "content" not in fields:
         _add_fields(fields, found)
     return found
 

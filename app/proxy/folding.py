@@ -80,7 +80,7 @@ class Folding:
             best = await folding._adopted(checkpoint, "built")
             folding = Folding(room, await room.stand(checkpoint), checkpoint.clearing)
         self.has_failed = folding.has_failed
-        if folding.has_failed and best.weight.tokens > room.budget.limit:
+        if best.weight.tokens > room.budget.limit:
             best = await folding._by_force() or best
         return None if best is outcome and not folding.may_wait else best
 
@@ -131,6 +131,7 @@ class Folding:
                 room.case.scope,
                 beginning,
                 room.history.link_at(boundary),
+                self._standing.folded_until,
                 tokens,
                 room.case.policy.summary.timeout_seconds,
                 room.history,

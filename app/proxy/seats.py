@@ -30,6 +30,11 @@ class Seat:
     shapes: tuple[Shape, ...]
 
     @property
+    def is_own(self) -> bool:
+        """Whether it is the request's own model, which has seen the conversation."""
+        return "ride" in self.shapes
+
+    @property
     def name(self) -> str:
         """What its failures are counted under."""
         return f"{self.base_url} {self.model}"
@@ -43,13 +48,19 @@ async def seats_for(case: Case, budget: Budget, services: Services) -> list[Seat
 
 
 async def own_seat(case: Case, budget: Budget, services: Services) -> Seat:
-    """Return the request's own model at its own upstream, with the client's own authorization."""
+    """Return the request's own model at its own upstream.
+
+    It gets the client's own authorization, unless a key for summaries is meant for it.
+    """
     base_url = services.destinations.base_url_of(case.card)
     listing = await services.windows.of(base_url, case.credentials)
+    policy, model = case.policy.summary, case.request.model
+    is_configured = policy.base_url in (None, base_url) and policy.model in (None, model)
+    key = policy.api_key if is_configured else None
     return Seat(
         base_url,
-        case.request.model,
-        case.credentials,
+        model,
+        [(b"authorization", b"Bearer " + key.encode("ascii"))] if key else case.credentials,
         budget.window,
         listing.kind,
         ("ride", "transcript"),

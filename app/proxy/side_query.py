@@ -54,7 +54,7 @@ def rendered(case: Case, prompt: Prompt, seat: Seat, max_tokens: int) -> bytes:
 
 
 def call_for(seat: Seat, body: bytes, request_id: str) -> Call:
-    """Return the call that takes the question to its model."""
+    """Return the call that takes the question to its model; a stranger learns no request's id."""
     return Call(
         "POST",
         seat.base_url,
@@ -63,7 +63,7 @@ def call_for(seat: Seat, body: bytes, request_id: str) -> Call:
             *seat.credentials,
             (b"content-type", b"application/json"),
             (b"accept", b"text/event-stream"),
-            (b"x-request-id", request_id.encode("ascii")),
+            *([(b"x-request-id", request_id.encode("ascii"))] if seat.is_own else []),
         ],
         body,
     )

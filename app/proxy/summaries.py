@@ -24,6 +24,7 @@ BREAKER_FAILURES = 5
 BREAKER_SECONDS = 30.0
 
 Flight = asyncio.Task[Checkpoint | None]
+_Key = tuple[Scope, bytes, int]
 Write = Callable[[], Awaitable[Checkpoint]]
 
 
@@ -45,6 +46,8 @@ class Job:
     """The link of the conversation's beginning, which its failures are remembered by."""
     link: bytes
     """The link that the summary reaches to: what may not be written twice at once."""
+    start: int
+    """How many messages a summary stands for already: from another start it is another one."""
     tokens: int
     timeout_seconds: float
     history: History
@@ -73,8 +76,8 @@ class Summaries:
         self._metrics = metrics
         self._slots = asyncio.Semaphore(concurrency)
         self._clock = clock
-        self._running: dict[tuple[Scope, bytes], Flight] = {}
-        self._landed: Recent[tuple[Scope, bytes], Flight] = Recent(REMEMBERED_FLIGHTS)
+        self._running: dict[_Key, Flight] = {}
+        self._landed: Recent[_Key, Flight] = Recent(REMEMBERED_FLIGHTS)
         self._looking: dict[tuple[Scope, bytes], asyncio.Task[None]] = {}
         self._needless: Recent[tuple[Scope, bytes], int] = Recent(REMEMBERED_FAILURES)
         self._failures: Recent[tuple[Scope, bytes], _Failure] = Recent(REMEMBERED_FAILURES)
@@ -82,7 +85,7 @@ class Summaries:
 
     def under_way(self, scope: Scope, links: Collection[bytes]) -> Flight | None:
         """Return the summary that is being written of a prefix of this history."""
-        for (its_scope, link), flight in self._running.items():
+        for (its_scope, link, _), flight in self._running.items():
             if its_scope == scope and link in links:
                 return flight
         return None
@@ -119,7 +122,7 @@ class Summaries:
 
     def begin(self, job: Job) -> Flight:
         """Begin to write a summary, or join whoever writes it already, or just has."""
-        key = (job.scope, job.link)
+        key = (job.scope, job.link, job.start)
         flight = self._running.get(key) or self._landed.get(key)
         if flight is None:
             flight = self._running[key] = asyncio.create_task(self._write(job))
@@ -131,7 +134,7 @@ class Summaries:
         self._metrics.summary_waits.inc()
         return await asyncio.shield(flight)
 
-    def _land(self, key: tuple[Scope, bytes], flight: Flight) -> None:
+    def _land(self, key: _Key, flight: Flight) -> None:
         """Keep a flight in mind for those who looked for its summary a moment too early."""
         del self._running[key]
         if not flight.cancelled() and flight.result() is not None:

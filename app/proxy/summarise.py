@@ -23,6 +23,7 @@ from app.upstream.completion import Completion, NotAnswered, complete
 
 MOST_TRIES = 3
 WORTH_A_SHORTER_TRY = ("empty", "only_reasoning", "length")
+WORTH_ANOTHER_SHAPE = ("refused", "window")
 LEAST_ANSWER_TOKENS = 256
 MARGIN_TOKENS = 64
 MARGIN_SHARE = 0.02
@@ -38,7 +39,7 @@ async def summarise(subject: Subject, plan: Plan, services: Services) -> Checkpo
                 summary, done = await Question(subject, seat, shape, services).ask(plan)
             except SummaryFailed as error:
                 failure = error
-                if error.reason != "refused":
+                if error.reason not in WORTH_ANOTHER_SHAPE:
                     break
             else:
                 return await asyncio.to_thread(checkpoint_of, subject, done, summary)

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from app.errors import UpstreamInvalidResponse, UpstreamResponseTooLarge
+from app.errors import UpstreamInvalidResponse, UpstreamResponseTooLarge, UpstreamTruncated
 from app.upstream.client import Call, Reply, Upstream
 from app.upstream.headers import value_of
 from app.upstream.usage import Usage, usage_of
@@ -82,16 +82,20 @@ def completion_in_events(body: bytes) -> Completion:
     """Read a stream of server-sent events; an error among them is no completion."""
     heard = _Heard()
     usage = None
+    is_done = False
     for line in body.splitlines():
         name, _, value = line.partition(b":")
+        is_done |= name == b"data" and value.strip() == b"[DONE]"
         if name != b"data" or value.strip() in (b"", b"[DONE]"):
             continue
         document = _parsed(value)
-        if "error" in document:
+        if document.get("error"):
             raise UpstreamInvalidResponse
         usage = usage_of(document) or usage
         for choice in _choices(document):
             heard.add(choice.get("delta"), choice.get("finish_reason"))
+    if heard.finish_reason is None and not is_done:
+        raise UpstreamTruncated
     return heard.completion(usage)
 
 

@@ -328,3 +328,10 @@ def _paths(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int
     for step, inner in items:
         found += [(*path, step), *_paths(inner, (*path, step))]
     return found
+
+
+def test_calls_are_seen_in_a_message_without_any_content() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    given = Message({"role": "assistant", "tool_calls": [call]})
+
+    assert list(given.pieces()) == [("tool_call", "f"), ("tool_call", "{}")]

@@ -15,6 +15,13 @@ SIZES = st.sampled_from([1, 20, 150, 400, 900])
 FORMS = st.sampled_from(["text", "text", "parts", "several parts"])
 
 
+class Chat(list[Fields]):
+    """Messages that are shown by role and length: a failure must be readable."""
+
+    def __repr__(self) -> str:
+        return " ".join(f"{it['role']}:{len(str(it['content']))}" for it in self)
+
+
 def words() -> Say:
     """Return a source of texts of about so many tokens, no two alike."""
     numbers = count()
@@ -73,10 +80,10 @@ def instructions() -> st.SearchStrategy[list[Fields]]:
 
 
 @st.composite
-def strict_chats(draw: st.DrawFn, *, pictures: bool = False) -> list[Fields]:
+def strict_chats(draw: st.DrawFn, *, pictures: bool = False) -> Chat:
     """Return a conversation that the strictest template takes; some are one agent's long run."""
     say = words()
-    told = list(draw(instructions()))
+    told = Chat(draw(instructions()))
     for _ in range(draw(st.integers(0, 6))):
         told += draw(turns(say, pictures=pictures))
     told.append(draw(questions(say, pictures=pictures)))
@@ -86,10 +93,10 @@ def strict_chats(draw: st.DrawFn, *, pictures: bool = False) -> list[Fields]:
 
 
 @st.composite
-def loose_chats(draw: st.DrawFn) -> list[Fields]:
+def loose_chats(draw: st.DrawFn) -> Chat:
     """Return one that only lenient templates take: users in a row, late systems, no first user."""
     say = words()
-    told = list(draw(instructions()))
+    told = Chat(draw(instructions()))
     for kind in draw(st.lists(st.sampled_from(["turn", "user", "system", "says", "steps"]))):
         if kind == "turn":
             told += draw(turns(say))
@@ -101,4 +108,5 @@ def loose_chats(draw: st.DrawFn) -> list[Fields]:
             told.append(says(say(draw(SIZES))))
         else:
             told += draw(steps(say))
-    return [*told, draw(questions(say))]
+    told.append(draw(questions(say)))
+    return told

@@ -130,6 +130,16 @@ async def test_the_own_server_is_asked_with_the_clients_own_key() -> None:
     assert brain.summaries[0].received.header("authorization") == "Bearer client-key-1"
 
 
+async def test_a_key_for_summaries_is_used_at_the_own_server_too() -> None:
+    """SUMMARY_API_KEY alone: the client's key pays for its answers, the other for summaries."""
+    brain = SummaryModel(window=WINDOW)
+    async with talking(brain, CLIENT_KEY, summary={"api_key": "summary-key"}) as talk:
+        await talk.ask(long_chat())
+
+    assert brain.summaries[0].received.header("authorization") == "Bearer summary-key"
+    assert brain.chats[0].received.header("authorization") == "Bearer client-key-1"
+
+
 async def test_another_model_at_the_own_server_is_asked_with_the_clients_own_key() -> None:
     brain = SummaryModel(window=WINDOW, names=("fake", "small"))
     async with talking(brain, CLIENT_KEY, summary={"model": "small"}) as talk:

@@ -5,8 +5,9 @@ import json
 import os
 import signal
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import httpx
@@ -14,31 +15,86 @@ import pytest
 
 from tests.conversation.shapes import Fields
 from tests.summaries.troubles import WINDOW, history
-from tests.support.command import running_command
+from tests.support.command import ROOT, environment, running_command
 from tests.support.fake_model import fake_model
 from tests.support.live import eventually
 from tests.support.summary_model import SummaryModel, after
 
 pytestmark = pytest.mark.anyio
 
+# `chat-proxy serve` for each line it reads, in a fork: importing it twenty times would take most
+# of the test's time. The line names the file for the log.
+NURSERY = """
+import os, signal, sys
+import app.cli
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(line.strip(), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), 2)
+        app.cli.main(["serve"])
+    print(child, flush=True)
+"""
 KILLS = 20
 LANES = 2
 WRITING_SECONDS = 0.04
 LATEST_KILL_SECONDS = 0.12
 
 
-class Lane:
-    """A proxy process that is killed over and over, on a file that it shares with other lanes."""
+class Nursery:
+    """A process that brings forth proxies, all on one file."""
 
-    def __init__(self, name: str, upstream: str, path: Path, brain: SummaryModel) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, folder: Path) -> None:
+        self._process = process
+        self._folder = folder
+        self._one_at_a_time = asyncio.Lock()
+
+    async def bear(self, name: str) -> tuple[int, str]:
+        """Start a proxy; return its process id and where it serves."""
+        log = self._folder / f"{name}.log"
+        assert self._process.stdin
+        assert self._process.stdout
+        async with self._one_at_a_time:
+            self._process.stdin.write(f"{log}\n".encode())
+            child = int(await self._process.stdout.readline())
+        await eventually(lambda: address_in(log), seconds=20)
+        return child, address_in(log)
+
+
+@asynccontextmanager
+async def running_nursery(folder: Path, variables: dict[str, str]) -> AsyncIterator[Nursery]:
+    """Run a nursery until the block ends; all who live in it then die with it."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        NURSERY,
+        env=environment(variables),
+        cwd=ROOT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        yield Nursery(process, folder)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+def address_in(log: Path) -> str:
+    """Return where a proxy serves, once its log says so."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    started = [line for line in lines if '"server started"' in line and line.endswith("}")]
+    return str(json.loads(started[0])["address"]) if started else ""
+
+
+class Lane:
+    """Proxies that are killed one after another, on a file that is shared with other lanes."""
+
+    def __init__(self, name: str, nursery: Nursery, brain: SummaryModel) -> None:
         self._name = name
+        self._nursery = nursery
         self._brain = brain
-        self.variables = {
-            "UPSTREAM_BASE_URL": upstream,
-            "STORE_URL": f"sqlite:///{path}",
-            "BUDGET_CONTEXT_WINDOW": str(WINDOW),
-            "BUDGET_PREPARE": "1",
-        }
         self.acknowledged: list[str] = []
         self.bodies: dict[str, bytes] = {}
         self.interrupted = 0
@@ -46,19 +102,19 @@ class Lane:
     async def live_and_die(self, kills: int) -> None:
         """Be killed so many times; each life begins with what the last one was killed over."""
         for number in range(kills):
-            async with running_command("serve", **self.variables) as command:
-                url = await command.url()
-                await self.check_last(url)
-                if number:
-                    await self.build(url, f"{self._name}-{number - 1}-")
-                dying = asyncio.create_task(ask(url, history(name=f"{self._name}-{number}-")))
-                await self._until_asked(f"{self._name}-{number}-")
-                await asyncio.sleep(LATEST_KILL_SECONDS * number / kills)
-                os.kill(command.process.pid, signal.SIGKILL)
-                try:
-                    self.note(f"{self._name}-{number}-", await dying)
-                except httpx.HTTPError:
-                    self.interrupted += 1
+            name = f"{self._name}-{number}-"
+            child, url = await self._nursery.bear(name)
+            await self.check_last(url)
+            if number:
+                await self.build(url, f"{self._name}-{number - 1}-")
+            dying = asyncio.create_task(ask(url, history(name=name)))
+            await self._until_asked(name)
+            await asyncio.sleep(LATEST_KILL_SECONDS * number / kills)
+            os.kill(child, signal.SIGKILL)
+            try:
+                self.note(name, await dying)
+            except httpx.HTTPError:
+                self.interrupted += 1
 
     async def check_last(self, url: str) -> None:
         """Check that what was acknowledged last is still there."""
@@ -118,13 +174,19 @@ async def test_no_acknowledged_summary_is_lost_by_a_kill(tmp_path: Path) -> None
     path = tmp_path / "store.db"
     brain = SummaryModel(after(WRITING_SECONDS))
     async with fake_model(brain) as model:
-        lanes = [Lane(f"lane{number}", model.url, path, brain) for number in range(LANES)]
-        async with asyncio.TaskGroup() as together:
+        variables = {
+            "UPSTREAM_BASE_URL": model.url,
+            "STORE_URL": f"sqlite:///{path}",
+            "BUDGET_CONTEXT_WINDOW": str(WINDOW),
+            "BUDGET_PREPARE": "1",
+        }
+        async with running_nursery(tmp_path, variables) as nursery, asyncio.TaskGroup() as together:
+            lanes = [Lane(f"lane{number}", nursery, brain) for number in range(LANES)]
             for lane in lanes:
                 together.create_task(lane.live_and_die(KILLS // LANES))
 
         verdict, files = whole_file(path)
-        async with running_command("serve", **lanes[0].variables) as command:
+        async with running_command("serve", **variables) as command:
             url = await command.url()
             for lane in lanes:
                 for name in dict.fromkeys(lane.acknowledged):

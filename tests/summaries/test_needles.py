@@ -18,22 +18,6 @@ from tests.support.summary_model import Question, answer, tokenizer, written
 pytestmark = pytest.mark.anyio
 
 SYLLABLES = ["ka", "lo", "mi", "ne", "ru", "sa", "ti", "vo", "xa", "ze", "bo", "du", "fe", "gi"]
-    "ka",
-    "lo",
-    "mi",
-    "ne",
-    "ru",
-    "sa",
-    "ti",
-    "vo",
-    "xa",
-    "ze",
-    "bo",
-    "du",
-    "fe",
-    "gi",
-    "hu",
-]
 NOUNS = ["the report", "the invoice list", "the login page", "the nightly job", "the search box"]
 
 

@@ -162,7 +162,7 @@ async def test_without_preparation_the_request_waits_for_its_summary() -> None:
         assert await timed(talk, late()) >= 0.5
 
 
-async def held_back(talk: Talk, condition: Callable[[], bool], seconds: float = 0.4) -> bool:
+async def held_back(condition: Callable[[], bool], seconds: float = 0.4) -> bool:
     """Tell whether something does not happen for a while."""
     for _ in range(int(seconds / 0.02)):
         await asyncio.sleep(0.02)
@@ -195,7 +195,7 @@ async def test_a_request_that_would_not_fit_waits_all_the_same() -> None:
     async with talking(brain, summary={"wait": "overflow"}) as talk:
         await talk.line.send(chat_request(body_of(long_chat(17))))
         await eventually(lambda: len(brain.summaries) == 1)
-        waited = await held_back(talk, lambda: bool(brain.chats))
+        waited = await held_back(lambda: bool(brain.chats))
         gate.set()
         answered = await talk.line.answer()
 

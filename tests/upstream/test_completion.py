@@ -260,7 +260,7 @@ def test_calls_of_tools_are_noticed(field: str) -> None:
 
 def test_a_refusal_is_noticed() -> None:
     """FAULTS C4: in a field of its own."""
-    assert completion_in_events(chunk({"refusal": "No."})).refuses
+    assert completion_in_events(chunk({"refusal": "No."}, "stop")).refuses
     assert not completion_in_document(document({"content": "x", "refusal": None})).refuses
 
 

@@ -90,7 +90,8 @@ def facts_in(text: str) -> Iterator[Fact]:
     for url in dict.fromkeys(_URL.findall(text)):
         yield from _bounded("url", url.rstrip(".,;:!?*"))
     yield from _numbers(text)
-    for word in dict.fromkeys(_WORD.findall(_URL.sub(" ", text))):
+    without_tags = _URL.sub(" ", text).replace("</", " ")
+    for word in dict.fromkeys(_WORD.findall(without_tags)):
         yield from _named(word)
 
 

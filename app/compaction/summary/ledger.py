@@ -15,6 +15,8 @@ CONSTRAINTS_SHARE: Final = 0.5
 # So many facts of each message come before any further ones: one pasted log must not fill it all.
 _FACTS_AT_A_TIME = 25
 _MOST_MISFITS = 8
+_LONGEST_TEXT = 40_000
+_MOST_CHARS = 300_000
 _SEPARATOR_TOKENS = 2
 _LABEL_TOKENS = 4
 _HEADING = "## Critical Context"
@@ -86,7 +88,10 @@ def with_ledger(summary: str, lines: str) -> str:
 
 def _sightings(messages: Sequence[Message]) -> Iterable[_Sighting]:
     found: dict[str, _Sighting] = {}
+    reach = _reach(messages)
     for index, message in enumerate(messages):
+        if index < reach and not message.is_user:
+            continue
         facts: dict[str, Fact] = {}
         for fact in _facts_of(message):
             facts.setdefault(fact.text, fact)
@@ -98,6 +103,16 @@ def _sightings(messages: Sequence[Message]) -> Iterable[_Sighting]:
                 seen.fact, seen.newest, seen.rank = fact, index, rank
                 seen.by_user = message.is_user
     return found.values()
+
+
+def _reach(messages: Sequence[Message]) -> int:
+    """Return from where on all messages are read; before it the user's only, to bound the work."""
+    chars = 0
+    for index in range(len(messages) - 1, -1, -1):
+        chars += sum(min(len(text), _LONGEST_TEXT) for _, text in messages[index].pieces())
+        if chars > _MOST_CHARS:
+            return index
+    return 0
 
 
 def _facts_of(message: Message) -> Iterator[Fact]:
@@ -113,7 +128,9 @@ def _facts_of(message: Message) -> Iterator[Fact]:
 
 
 def _plain(text: str) -> str:
-    """Return what can hold facts; results folded into a text are escaped there."""
+    """Return what can hold facts: the ends of a text; results folded into it are escaped there."""
+    if len(text) > _LONGEST_TEXT:
+        text = f"{text[: _LONGEST_TEXT // 2]}\n{text[-_LONGEST_TEXT // 2 :]}"
     return _NOTE.sub(" ", inert(unescape(text) if "&quot;" in text else text))
 
 
@@ -157,8 +174,7 @@ def _mentions(known: str, text: str) -> bool:
 
 
 def _is_inside_word(text: str, place: int) -> bool:
-    around = text[max(0, place - 1) : place + 1]
-    return len(around) == 2 and place > 0 and bool(_INSIDE.fullmatch(around))
+    return _INSIDE.fullmatch(text[max(0, place - 1) : place + 1]) is not None
 
 
 def _written(facts: Sequence[Fact]) -> str:

@@ -60,7 +60,7 @@ def test_a_good_summary_is_kept_to_the_letter() -> None:
         (SummaryAnswer("I'm sorry, but I can't help with that."), "refusal"),
         (SummaryAnswer("I\u2019m unable to do this."), "refusal"),
         (SummaryAnswer("Es tut mir leid, das geht nicht."), "refusal"),
-        (SummaryAnswer("抱歉，我无法回答。"), "refusal"),
+        (SummaryAnswer("抱歉。我无法回答。"), "refusal"),
         (SummaryAnswer("Sure! The next step is to run the tests."), "sections"),
         (SummaryAnswer('{"error": "rate limited"}'), "sections"),
     ],
@@ -82,10 +82,9 @@ def test_an_ordinary_end_is_no_reason(finish_reason: str | None) -> None:
 @pytest.mark.parametrize("name", SECTIONS)
 def test_every_section_is_needed(name: str) -> None:
     """FAULTS C9"""
-    outcome = judge(GOOD.replace(f"## {name}\n", "").replace("### ", "#### New "))
+    outcome = judge(GOOD.replace(f"## {name}\n", "").replace("### ", "### New "))
 
-    missing = {name} if name == "Progress" else {name, "Progress"} - {"Progress"}
-    assert (outcome.reason, set(outcome.missing)) == ("sections", missing)
+    assert outcome == Verdict("", "sections", (name,))
 
 
 def test_a_part_of_the_progress_stands_for_it() -> None:
