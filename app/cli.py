@@ -1,4 +1,4 @@
-"""The command line: serve, demo, check-config, explain."""
+"""The command line: serve, demo, check-config, explain, purge."""
 
 import argparse
 import os
@@ -11,6 +11,7 @@ from app.check_config import check_config
 from app.demo.run import run_demo
 from app.environment import BadConfiguration, read_settings, read_variables
 from app.explain_file import explain_file
+from app.purge import purge
 from app.serving.run import serve
 
 EXIT_BAD_CONFIGURATION = 2
@@ -52,6 +53,17 @@ def parser() -> argparse.ArgumentParser:
     explain.add_argument("file", metavar="FILE", help="a chat request as JSON; - for stdin")
     explain.add_argument("--json", action="store_true", help="print JSON instead of a table")
     explain.set_defaults(run=_explain)
+    remove = commands.add_parser(
+        "purge", help="delete what was kept: by age, by tenant, or everything"
+    )
+    remove.add_argument("--older-than", type=float, metavar="DAYS", help="what is older than this")
+    remove.add_argument(
+        "--tenant",
+        metavar="SHA256",
+        help="the hash of its API key, anonymous, or - to read the key from stdin",
+    )
+    remove.add_argument("--all", action="store_true", help="everything")
+    remove.set_defaults(run=_purge)
     check = commands.add_parser(
         "check-config", help="print the effective configuration and probe the upstream"
     )
@@ -72,6 +84,10 @@ def _demo(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     return explain_file(read_settings(), read_variables(), options.file, as_json=options.json)
+
+
+def _purge(options: argparse.Namespace) -> int:
+    return purge(read_settings(), options.older_than, options.tenant, everything=options.all)
 
 
 def _check_config(options: argparse.Namespace) -> int:

@@ -28,6 +28,7 @@ from app.proxy.calibrations import Calibrations
 from app.proxy.checkpoints import Checkpoints
 from app.proxy.drain import Drain
 from app.proxy.last_seen import LastSeen
+from app.proxy.learned_windows import LearnedWindows
 from app.proxy.model_policy import ModelPolicies, ModelPolicy
 from app.proxy.offloads import Offloads
 from app.proxy.services import Destinations, ExchangePolicy, Services
@@ -125,7 +126,8 @@ def make_services(
         checkpoints=checkpoints,
         last_seen=LastSeen(store),
         offloads=Offloads(store, settings.archive.retention_days * 24 * 3600),
-        summaries=Summaries(checkpoints, metrics, settings.summary.concurrency),
+        learned_windows=LearnedWindows(store),
+        summaries=Summaries(checkpoints, store, metrics, settings.summary.concurrency),
     )
 
 
@@ -166,6 +168,8 @@ def model_policy(settings: Settings) -> ModelPolicy:
         stage_policies(settings),
         settings.prune.idle_minutes * 60 if settings.prune.enabled else 0,
         summary_policy(settings),
+        settings.replay.enabled,
+        settings.replay.clip_output,
     )
 
 

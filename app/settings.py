@@ -243,6 +243,8 @@ class ReplaySettings(Section):
 
     enabled: bool = True
     """Send a shorter form of the request again."""
+    clip_output: bool = True
+    """Lower the request's own maximum of output tokens where that alone makes it fit."""
 
 
 class TokensSettings(Section):
@@ -256,9 +258,9 @@ class StoreSettings(Section):
     """Where summaries and offloaded texts are kept."""
 
     url: str = "sqlite:///data/chat-proxy.db"
-    """`sqlite:///path` or `memory:`; `redis://…` for several machines is not built yet."""
+    """`sqlite:///path`, `memory:`, `redis://host:port/db` (`rediss`, `+cluster`, `+sentinel`)."""
     secret: Key | None = None
-    """The key of all content addresses; unset: generated beside the SQLite file."""
+    """The key of all content addresses; unset: generated beside the SQLite file; Redis needs it."""
     required: bool = False
     """Refuse to start when the store cannot be opened."""
     max_bytes: Positive = 1024 * 1024 * 1024
@@ -274,6 +276,8 @@ class ArchiveSettings(Section):
     """The folder for `dialog/` and `tool_result/`."""
     retention_days: Positive = 5
     """Days after which they are deleted."""
+    max_bytes: Positive = 1024 * 1024 * 1024
+    """The most that they may take; the oldest give way."""
     mention_paths: bool = False
     """Name the files in the prompt, for agents that can read them."""
 

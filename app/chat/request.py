@@ -21,6 +21,7 @@ from app.errors import (
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_DIGITS = 1_000
+LONG_INTEGER = 2.0**63
 _SLICE_BYTES = 256 * 1024
 _MAX_LOOKS = 100
 
@@ -68,6 +69,8 @@ def read_request(body: bytes, limits: RequestLimits) -> ChatRequest:
     if is_deeper_than(limits.max_depth, fields):
         raise TooDeep(f"The body is nested deeper than {limits.max_depth} levels.")
     _check_counts(fields, limits)
+    if _holds_long_integers(fields.get("messages")):
+        fields = _parse_leniently(text)
     if _may_repeat_a_key(text, fields):
         fields, body = _with_single_keys(text, fields, body)
     return ChatRequest(body, fields)
@@ -86,6 +89,22 @@ def is_deeper_than(limit: int, value: object) -> bool:
         if not level:
             return False
     return True
+
+
+def _holds_long_integers(messages: object) -> bool:
+    """Tell whether a number in the messages may have been an integer too long for orjson.
+
+    It makes floats of them; a message that is rewritten must keep every digit.
+    """
+    nodes: list[Any] = [messages] if type(messages) is list else []
+    for node in nodes:
+        for child in node.values() if type(node) is dict else node:
+            kind = type(child)
+            if kind is dict or kind is list:
+                nodes.append(child)
+            elif kind is float and abs(child) >= LONG_INTEGER:
+                return True
+    return False
 
 
 def _check_elements(text: bytes, max_elements: int) -> None:

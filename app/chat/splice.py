@@ -66,12 +66,12 @@ def _written(
             run = range(message, message + 1)
         else:
             run = None
-            yield _dumped(message)
+            yield dumped(message)
     if run:
         yield body[items[run[0]].start : items[run[-1]].stop]
 
 
-def _dumped(message: dict[str, Any]) -> bytes:
+def dumped(message: dict[str, Any]) -> bytes:
     """Write a message; what orjson refuses, lone surrogates and long integers, in plain ASCII."""
     try:
         return orjson.dumps(message)

@@ -38,7 +38,13 @@ class Budget:
         return self.window - max(self.reserve // 4, self.window // 50)
 
     @classmethod
-    def of(cls, window: int, fields: dict[str, Any], policy: BudgetPolicy) -> "Budget":
+    def of(
+        cls,
+        window: int,
+        fields: dict[str, Any],
+        policy: BudgetPolicy,
+        input_limit: int | None = None,
+    ) -> "Budget":
         """Return the budget of a request in a window.
 
         The reserve is never more than a quarter of the window: agents ask for 32,000 tokens of
@@ -51,7 +57,7 @@ class Budget:
             DEFAULT_RESERVE_TOKENS,
         )
         reserve = min(wanted, int(window * LARGEST_RESERVE_SHARE))
-        usable = window - reserve
+        usable = min(window - reserve, input_limit or window)
         return cls(
             window, reserve, usable, int(usable * policy.threshold), int(usable * policy.prepare)
         )

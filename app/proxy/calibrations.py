@@ -12,6 +12,7 @@ from app.tokens.calibration import Calibration
 from app.tokens.counter import RequestCount
 
 KIND = "calibration"
+NOBODY = ""
 REMEMBERED_MODELS = 1_000
 KEPT_SECONDS = 90 * 86_400
 WRITE_SECONDS = 5
@@ -81,7 +82,7 @@ class Calibrations:
         while self._unwritten:
             key, calibration = self._unwritten.popitem()
             value = calibration.to_json().encode()
-            await self._store.put(KIND, address_of(key), value, KEPT_SECONDS)
+            await self._store.put(KIND, address_of(key), value, KEPT_SECONDS, NOBODY)
 
     async def _write_now_and_then(self) -> None:
         while True:

@@ -84,7 +84,9 @@ class Checkpoints:
         address = scope.address(self._store, kind, link)
         row = checkpoint.to_bytes()
         self._remember(address, row, checkpoint)
-        writing = asyncio.create_task(self._store.put(kind, address, row, KEPT_SECONDS))
+        writing = asyncio.create_task(
+            self._store.put(kind, address, row, KEPT_SECONDS, scope.tenant)
+        )
         self._writes[writing] = address
         writing.add_done_callback(self._writes.pop)
         return await asyncio.shield(writing)

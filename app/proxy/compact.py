@@ -62,9 +62,10 @@ def presses(case: Case, weight: Weight, budget: Budget) -> bool:
     From half of the trigger on, as another `max_tokens` moves it, and where a pause alone would
     be reason enough to clear what tools and users sent along.
     """
-    if budget.usable <= 0:
+    if budget.usable <= 0 or not len(case.conversation):
         return False
-    if weight.tokens >= budget.trigger // 2:
+    # The client's own size too: what a stage drops may have a summary all the same.
+    if max(weight.tokens, case.measured.tokens) >= budget.trigger // 2:
         return True
     clearable = (weight.count.tool_results + weight.count.media) * weight.ratio
     return case.policy.idle_seconds > 0 and clearable >= case.policy.least_gain(budget)

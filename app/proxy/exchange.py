@@ -11,8 +11,8 @@ from app.errors import (
 )
 from app.proxy.interrupt import Watchdog
 from app.proxy.keep_alive import kept_alive
-from app.proxy.prepare import prepared_or_not
-from app.proxy.relay import Relay, RelayBytes, RelayChat
+from app.proxy.prepare import Prepared, prepared_or_not, replayed_or_not
+from app.proxy.relay import Relay, RelayBytes, RelayChat, TooLong
 from app.proxy.services import Services
 from app.proxy.visit import Visit
 from app.registry.model_card import ModelCard
@@ -29,10 +29,39 @@ async def answer(request: ChatRequest, visit: Visit, services: Services) -> None
     pause = services.policies.of(card).summary.keep_alive_seconds
     async with kept_alive(visit, pause):
         prepared = await prepared_or_not(request, card, visit, services)
-    call = call_of(visit, services, card, "/chat/completions", prepared.body)
-    await _exchange(call, RelayChat(visit, services.policy), visit, services)
+    prepared = await sent_until_it_fits(prepared, card, visit, services)
     if prepared.count is not None:
-        learn(prepared.count, call.base_url, visit, services)
+        learn(prepared.count, services.destinations.base_url_of(card), visit, services)
+
+
+async def sent_until_it_fits(
+    prepared: Prepared, card: ModelCard, visit: Visit, services: Services
+) -> Prepared:
+    """Send a request and relay its answer; one that is too long is sent again, smaller.
+
+    Without a smaller form the client gets the upstream's own refusal. Returns what was sent last.
+    """
+    while True:
+        call = call_of(visit, services, card, "/chat/completions", prepared.body)
+        relay = RelayChat(visit, services.policy, holds_overflows=prepared.sent is not None)
+        refusal = await _exchange_or_refusal(call, relay, visit, services)
+        if refusal is None:
+            return prepared
+        again = await replayed_or_not(prepared, refusal.overflow, visit, services)
+        if again is None:
+            await relay.pass_on(refusal)
+            return prepared
+        prepared = again
+
+
+async def _exchange_or_refusal(
+    call: Call, relay: Relay, visit: Visit, services: Services
+) -> TooLong | None:
+    try:
+        await _exchange(call, relay, visit, services)
+    except TooLong as refusal:
+        return refusal
+    return None
 
 
 async def pass_on(

@@ -69,19 +69,20 @@ class Folding:
         best = outcome
         folding = self
         if prepared is not None and self._is_newer(prepared):
-            best = await self._adopted(prepared, "reused")
-            folding = Folding(room, await room.stand(prepared), prepared.clearing)
+            best, folding = await self.adopted(prepared, "reused", best)
         for _ in range(MOST_ROUNDS):
             if best.weight.tokens < room.budget.trigger:
                 break
             checkpoint = await folding.written(best)
             if checkpoint is None:
                 break
-            best = await folding._adopted(checkpoint, "built")
-            folding = Folding(room, await room.stand(checkpoint), checkpoint.clearing)
+            smaller, folding = await folding.adopted(checkpoint, "built", best)
+            if smaller is best:
+                break
+            best = smaller
         self.has_failed = folding.has_failed
         if best.weight.tokens > room.budget.limit:
-            best = await folding._by_force() or best
+            best = await folding.by_force(best)
         return None if best is outcome and not folding.may_wait else best
 
     async def written(self, outcome: Outcome) -> Checkpoint | None:
@@ -100,11 +101,17 @@ class Folding:
             return None
         return checkpoint
 
-    async def _adopted(self, checkpoint: Checkpoint, label: str) -> Outcome:
+    async def adopted(
+        self, checkpoint: Checkpoint, label: str, best: Outcome
+    ) -> tuple[Outcome, "Folding"]:
+        """Return the request by a new checkpoint, unless that is no smaller, and how to go on."""
         merged = replace(checkpoint, clearing=checkpoint.clearing | self._standing.clearing)
         until = max(merged.until, merged.clearing.until)
         merged = replace(merged, until=self._room.history.seam_from(until))
-        return await self._room.adopted(merged, label)
+        outcome = await self._room.adopted(merged, label, best.weight.tokens)
+        if outcome is None:
+            return best, self
+        return outcome, Folding(self._room, await self._room.stand(merged), merged.clearing)
 
     def _is_newer(self, checkpoint: Checkpoint | None) -> bool:
         return checkpoint is not None and checkpoint.folded_until > self._standing.folded_until
@@ -125,7 +132,7 @@ class Folding:
         plan = await asyncio.to_thread(lambda: subject.plan)
         if plan is None:
             return None
-        boundary = room.history.seam_from(subject.boundary(plan))
+        boundary = room.history.seam_from(max(subject.boundary(plan), subject.clearing.until))
         return summaries.begin(
             Job(
                 room.case.scope,
@@ -154,11 +161,13 @@ class Folding:
             room.sign,
         )
 
-    async def _by_force(self) -> Outcome | None:
+    async def by_force(self, best: Outcome) -> Outcome:
         """Fold without a model, the last thing before an overflow."""
         subject = self._subject()
         checkpoint = await asyncio.to_thread(digested, subject)
-        return None if checkpoint is None else await self._adopted(checkpoint, "failed-open")
+        if checkpoint is None:
+            return best
+        return (await self.adopted(checkpoint, "failed-open", best))[0]
 
     async def _would_fold(self, outcome: Outcome) -> Outcome | None:
         """Return what the request would be with a summary, which nobody is asked for now."""
@@ -187,6 +196,5 @@ def digested(subject: Subject) -> Checkpoint | None:
         return None
     messages = subject.standing.unfolded.messages[plan.start : plan.end]
     room = subject.case.policy.summary.summary_tokens(subject.budget)
-    lines = digest(messages, room, subject.scales.count)
-    summary = f"{subject.previous}\n\n{lines}".strip() if subject.previous else lines
+    summary = digest(messages, room, subject.scales.count, subject.previous)
     return checkpoint_of(subject, plan, summary)

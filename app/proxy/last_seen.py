@@ -16,6 +16,7 @@ REMEMBERED = 10_000
 KEPT_SECONDS = 30 * 86_400
 WRITE_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
+INLINE_PLACES = 1_000
 
 _TIME = struct.Struct(">d")
 
@@ -76,7 +77,7 @@ class LastSeen:
 
     async def _recall(self, places: list[Place]) -> Place | None:
         """Take the longest prefix that the store knows into memory."""
-        addresses = [place.scope.address(self._store, KIND, place.link) for place in places]
+        addresses = await self._addresses(places)
         rows = await self._store.get_many(KIND, addresses)
         for place, address in zip(places, addresses, strict=True):
             row = rows.get(address, b"")
@@ -85,6 +86,14 @@ class LastSeen:
                 self._seen.put(place, Seen(at, None))
                 return place
         return None
+
+    async def _addresses(self, places: list[Place]) -> list[bytes]:
+        """Return where the store keeps them; a long history's are made in a thread."""
+
+        def made() -> list[bytes]:
+            return [place.scope.address(self._store, KIND, place.link) for place in places]
+
+        return made() if len(places) <= INLINE_PLACES else await asyncio.to_thread(made)
 
     def _remember(self, place: Place, before: Place | None, now: float) -> None:
         """Remember a history instead of the one before the one that it goes on from.
@@ -115,4 +124,5 @@ class LastSeen:
         while self._unwritten and is_kept:
             place, at = self._unwritten.pop_oldest()
             address = place.scope.address(self._store, KIND, place.link)
-            is_kept = await self._store.put(KIND, address, _TIME.pack(at), KEPT_SECONDS)
+            row = _TIME.pack(at)
+            is_kept = await self._store.put(KIND, address, row, KEPT_SECONDS, place.scope.tenant)

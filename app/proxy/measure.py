@@ -1,10 +1,11 @@
 """How large a request is for its model: tokens, window, budget."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.chat.conversation import Conversation
 from app.chat.request import ChatRequest
 from app.compaction.budget import Budget
+from app.proxy.model_policy import ModelPolicy
 from app.proxy.services import Services
 from app.proxy.window import Window, find_window
 from app.registry.model_card import ModelCard
@@ -40,18 +41,22 @@ async def measure(
     rules = services.policies.rules(card, request.model, upstream.kind)
     calibration = await services.calibrations.of(base_url, request.model, rules.text_factor)
     count = await services.tokenizers.count(request, conversation.fields, rules)
+    learned = await services.learned_windows.of(base_url, request.model)
     window = find_window(
         request.model,
         setting=policy.context_window,
         registry=card.context_window,
         discovered=upstream.windows.get(request.model),
+        learned=learned,
     )
-    return Measured(
-        conversation,
-        rules,
-        count,
-        calibration,
-        calibration.estimate(count),
-        window,
-        Budget.of(window.tokens, request.fields, policy.budget) if window else None,
-    )
+    tokens = calibration.estimate(count)
+    measured = Measured(conversation, rules, count, calibration, tokens, window, None)
+    return measured if window is None else measured_in(measured, window, request, policy)
+
+
+def measured_in(
+    measured: Measured, window: Window, request: ChatRequest, policy: ModelPolicy
+) -> Measured:
+    """Return the measured request in a window."""
+    budget = Budget.of(window.tokens, request.fields, policy.budget, window.input_limit)
+    return replace(measured, window=window, budget=budget)

@@ -27,6 +27,8 @@ class ModelPolicy:
     stages: StagePolicies
     idle_seconds: float
     summary: SummaryPolicy
+    replays: bool
+    clips_output: bool
     pipeline: Pipeline = field(init=False)
     fingerprint: bytes = field(init=False)
     """Names all that decides what is kept of a conversation."""

@@ -44,7 +44,7 @@ class Offloads:
         # A large one that takes too long must not stand in the way of the small ones.
         for name, text in sorted(texts.items(), key=lambda item: len(item[1])):
             address = self._address(tenant, name)
-            if not self._is_due(address) or await self._write(address, text):
+            if not self._is_due(address) or await self._write(tenant, address, text):
                 continue
             if self._age(address) >= self._retention_seconds * 0.9:
                 unkept.add(name)
@@ -67,14 +67,15 @@ class Offloads:
         kept_at = self._kept_at.get(address)
         return self._retention_seconds if kept_at is None else self._clock() - kept_at
 
-    async def _write(self, address: bytes, text: str) -> bool:
+    async def _write(self, tenant: str, address: bytes, text: str) -> bool:
         now = self._clock()
         if now < self._paused_until or len(text) > MAX_TEXT_BYTES:
             return False
         value = _stored_form(text)
         if len(value) > MAX_TEXT_BYTES:
             return False
-        if not await self._store.put(KIND, address, value, self._retention_seconds):
+        seconds = self._retention_seconds
+        if not await self._store.put(KIND, address, value, seconds, tenant):
             self._paused_until = now + PAUSE_SECONDS
             return False
         self._kept_at.put(address, now)

@@ -6,12 +6,14 @@ from app.chat.request import ChatRequest
 from app.proxy.case import Case, Outcome, body_of
 from app.proxy.compact import compact
 from app.proxy.measure import Measured, measure
+from app.proxy.replay import MOST_REPLAYS, Sent, learn_from, smaller
 from app.proxy.services import Services
 from app.proxy.visit import Visit
 from app.registry.model_card import ModelCard
 from app.telemetry.logs import WARNING, say, say_mistake
 from app.telemetry.record import ExchangeRecord
 from app.tokens.counter import RequestCount
+from app.upstream.overflow import Overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,8 @@ class Prepared:
 
     body: bytes
     count: RequestCount | None = None
+    sent: Sent | None = None
+    """What a replay can make smaller, if it may."""
 
 
 async def prepared_or_not(
@@ -65,7 +69,31 @@ async def prepared(
     note_outcome(record, outcome, len(measured.conversation))
     if observes:
         return Prepared(request.body, measured.count)
-    return Prepared(body_of(case, outcome.conversation), outcome.count)
+    body = body_of(case, outcome.conversation)
+    sent = Sent(case, outcome, body) if policy.replays else None
+    return Prepared(body, outcome.count, sent)
+
+
+async def replayed_or_not(
+    prepared: Prepared, overflow: Overflow, visit: Visit, services: Services
+) -> Prepared | None:
+    """Prepare a request again that the upstream calls too long; None if it cannot be smaller."""
+    if prepared.sent is None:
+        return None
+    try:
+        learn_from(prepared.sent, overflow, services)
+        sent = await smaller(prepared.sent, overflow, services)
+    except Exception as error:  # noqa: BLE001 - features fail open
+        say_mistake("request could not be made smaller", error)
+        return None
+    if sent is None:
+        services.metrics.replays.labels("exhausted").inc()
+        return None
+    services.metrics.replays.labels("sent").inc()
+    note_outcome(visit.record, sent.outcome, len(sent.case.conversation))
+    visit.record.replays = sent.replays
+    again = sent if sent.replays < MOST_REPLAYS else None
+    return Prepared(sent.body, sent.outcome.count, again)
 
 
 def note_size(record: ExchangeRecord, measured: Measured) -> None:

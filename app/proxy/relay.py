@@ -22,6 +22,7 @@ from app.proxy.services import ExchangePolicy
 from app.proxy.visit import Visit
 from app.upstream.client import Reply
 from app.upstream.headers import RawHeaders
+from app.upstream.overflow import Overflow, overflow_in
 from app.upstream.usage import StreamTap, Usage, usage_of
 
 EVENT_STREAM = b"text/event-stream"
@@ -87,8 +88,40 @@ class RelayBytes(Relay):
         await self._sink.end()
 
 
+class TooLong(Exception):
+    """The upstream refused a prompt for its length, and the client has not been told."""
+
+    def __init__(self, status: int, headers: RawHeaders, body: bytes, overflow: Overflow) -> None:
+        super().__init__(status)
+        self.status = status
+        self.headers = headers
+        self.body = body
+        self.overflow = overflow
+
+
 class RelayChat(Relay):
-    """Relays a chat completion, and never lets half of one pass for a whole."""
+    """Relays a chat completion, and never lets half of one pass for a whole.
+
+    With `holds_overflows` a refusal for length is raised instead, as TooLong.
+    """
+
+    def __init__(
+        self, visit: Visit, policy: ExchangePolicy, *, holds_overflows: bool = False
+    ) -> None:
+        super().__init__(visit, policy)
+        self._holds_overflows = holds_overflows
+
+    async def pass_on(self, refusal: TooLong) -> None:
+        """Tell the client what the upstream said, byte for byte where that is still possible."""
+        if self._sink.started:
+            await self._sink.end(refusal_event(refusal.status, refusal.body))
+            self._record.code = STREAM_ERROR
+        else:
+            await self._send_whole(refusal.status, refusal.headers, refusal.body)
+
+    def _raise_overflow(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        if self._holds_overflows and (overflow := overflow_in(status, body)) is not None:
+            raise TooLong(status, headers, body, overflow)
 
     async def run(self, reply: Reply, watchdog: Watchdog) -> None:
         """Relay a stream as it comes and anything else in one piece."""
@@ -110,6 +143,8 @@ class RelayChat(Relay):
                 await self._pour(reply, pieces, watchdog)
                 return
         body = b"".join(pieces)
+        if reply.status >= 400:
+            self._raise_overflow(reply.status, reply.headers, body)
         if self._sink.started:
             await self._sink.end(refusal_event(reply.status, body))
             self._record.code = STREAM_ERROR
@@ -137,7 +172,9 @@ class RelayChat(Relay):
         chunk = await self._first_event(reply, watchdog)
         if not self._sink.started:
             if refusal := refusal_in(chunk):
-                await self._refuse(reply, *refusal)
+                status, body = refusal
+                self._raise_overflow(status, plain_json(reply.headers), body)
+                await self._refuse(reply, status, body)
                 return
             if not chunk:
                 raise UpstreamInvalidResponse
@@ -184,9 +221,13 @@ class RelayChat(Relay):
     async def _refuse(self, reply: Reply, status: int, body: bytes) -> None:
         """Send the error that the upstream put into its stream as an answer of its own."""
         self._record.code = STREAM_ERROR
-        headers = [header for header in reply.headers if header[0] != b"content-type"]
-        headers.append((b"content-type", b"application/json"))
-        await self._send_whole(status, headers, body)
+        await self._send_whole(status, plain_json(reply.headers), body)
+
+
+def plain_json(headers: RawHeaders) -> RawHeaders:
+    """Return the headers of a stream for an answer of JSON."""
+    others = [header for header in headers if header[0] != b"content-type"]
+    return [*others, (b"content-type", b"application/json")]
 
 
 def refusal_event(status: int, body: bytes) -> bytes:

@@ -70,10 +70,10 @@ async def decide(room: Room, standing: Standing, outcome: Outcome, *, over: bool
             return replace(folded, failures=outcome.failures)
         failed = folding.has_failed
     if is_worth(room, outcome.weight.tokens - weight.tokens, outcome.weight.tokens, over=over):
-        outcome = replace(
-            await room.adopted(cleared(room, standing, relieved), outcome.label),
-            failures=outcome.failures,
+        less = await room.adopted(
+            cleared(room, standing, relieved), outcome.label, outcome.weight.tokens
         )
+        outcome = replace(less or outcome, failures=outcome.failures)
     return replace(outcome, label="failed-open") if failed else outcome
 
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from app.compaction.budget import Budget
 from app.compaction.checkpoint import Checkpoint
+from app.compaction.summary.plan import answered_until
 from app.proxy.case import Case, Outcome
 from app.proxy.checkpoints import KIND
 from app.proxy.history import History
@@ -31,9 +32,9 @@ class Room:
     async def find(self, kind: str = KIND) -> Checkpoint | None:
         """Return what an earlier request of this conversation left behind."""
         history = self.history
-        return await self.services.checkpoints.find(
-            self.case.scope, history.seams, history.links, kind
-        )
+        answered = answered_until(self.case.conversation)
+        seams = [seam for seam in history.seams if seam <= answered]
+        return await self.services.checkpoints.find(self.case.scope, seams, history.links, kind)
 
     async def keep(self, checkpoint: Checkpoint) -> None:
         """Leave a checkpoint behind for later requests, unless this is only a look."""
@@ -65,8 +66,10 @@ class Room:
             label="reused" if standing.folded_until else "none",
         )
 
-    async def adopted(self, checkpoint: Checkpoint, label: str) -> Outcome:
-        """Return what is sent by a new checkpoint, which later requests repeat."""
+    async def adopted(self, checkpoint: Checkpoint, label: str, below: int) -> Outcome | None:
+        """Return what is sent by a new checkpoint, which later requests repeat; it must be less."""
         outcome = await self.outcome(await self.stand(checkpoint))
+        if outcome.weight.tokens >= below:
+            return None
         await self.keep(replace(checkpoint, tokens=outcome.weight.tokens))
         return replace(outcome, label=label, is_break=True)

@@ -10,6 +10,7 @@ from app.proxy.caller import Caller
 from app.proxy.checkpoints import Checkpoints
 from app.proxy.drain import Drain
 from app.proxy.last_seen import LastSeen
+from app.proxy.learned_windows import LearnedWindows
 from app.proxy.model_policy import ModelPolicies
 from app.proxy.offloads import Offloads
 from app.proxy.summaries import Summaries
@@ -84,6 +85,7 @@ class Services:
     last_seen: LastSeen
     offloads: Offloads
     summaries: Summaries
+    learned_windows: LearnedWindows
 
     def mode_of(self, model: str) -> str:
         """Return the mode that is configured for a model."""
@@ -105,6 +107,7 @@ class Services:
         await self.summaries.close()
         await self.tokenizers.close()
         await self.calibrations.close()
+        await self.learned_windows.close()
         await self.last_seen.close()
         await self.checkpoints.close()
         await self.store.close()

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from app.chat.conversation import Conversation
-from app.chat.splice import written_messages
+from app.chat.splice import dumped, written_messages
 from app.proxy.case import Case, references
 from app.proxy.seats import Seat
 from app.upstream.client import Call
@@ -88,4 +88,4 @@ def _settled(fields: dict[str, Any], case: Case, seat: Seat, max_tokens: int) ->
 
 def _body(messages: bytes, fields: dict[str, Any]) -> bytes:
     head = orjson.dumps({"model": fields.pop("model")})
-    return head[:-1] + b',"messages":' + messages + b"," + orjson.dumps(fields)[1:]
+    return head[:-1] + b',"messages":' + messages + b"," + dumped(fields)[1:]

@@ -7,7 +7,7 @@ from functools import cached_property
 from app.chat.conversation import Conversation
 from app.compaction.budget import Budget
 from app.compaction.clearing import Clearing
-from app.compaction.summary.fold import ACKNOWLEDGEMENT
+from app.compaction.summary.fold import ACKNOWLEDGEMENT, spoken_in
 from app.compaction.summary.marker import Returned, Sign, find_returned
 from app.compaction.summary.plan import Plan, plan
 from app.proxy.case import Case
@@ -35,8 +35,12 @@ class Subject:
 
     @cached_property
     def returned(self) -> Returned | None:
-        """A summary of ours that the client sent back as a message of its own."""
-        return find_returned(self.cleared, self.sign)
+        """A summary of ours that the client sent back as the first message of its own.
+
+        Behind other messages it stands for none of them: there it is only quoted.
+        """
+        found = find_returned(self.cleared, self.sign)
+        return found if found and found.index == self.cleared.instructions else None
 
     @cached_property
     def start(self) -> int:
@@ -54,6 +58,11 @@ class Subject:
     def own_words_start(self) -> int:
         """Where the client's own messages begin, those of an earlier summary included."""
         return self.start if self.returned is not None else self.cleared.instructions
+
+    @property
+    def spoken(self) -> list[str]:
+        """The user's words that a summary which came back has kept."""
+        return spoken_in(self.returned.text) if self.returned is not None else []
 
     @property
     def previous(self) -> str:

@@ -10,6 +10,7 @@ from app.compaction.checkpoint import Checkpoint
 from app.errors import UpstreamError
 from app.proxy.checkpoints import Checkpoints, Scope
 from app.proxy.history import History
+from app.store.lease import Leases, renewed
 from app.store.recent import Recent
 from app.telemetry.logs import WARNING, say, say_mistake
 from app.telemetry.metrics import Metrics
@@ -20,6 +21,10 @@ PAUSES_SECONDS = (60.0, 300.0, 900.0)
 GROWTH = 1.1
 REMEMBERED_FAILURES = 10_000
 REMEMBERED_FLIGHTS = 200
+LEASE_SECONDS = 10.0
+POLL_SECONDS = 1.1
+MOST_AHEAD = 64
+"""Tasks beyond which nothing is prepared: each holds a whole request."""
 BREAKER_FAILURES = 5
 BREAKER_SECONDS = 30.0
 
@@ -68,11 +73,13 @@ class Summaries:
     def __init__(
         self,
         checkpoints: Checkpoints,
+        leases: Leases,
         metrics: Metrics,
         concurrency: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._checkpoints = checkpoints
+        self._leases = leases
         self._metrics = metrics
         self._slots = asyncio.Semaphore(concurrency)
         self._clock = clock
@@ -105,6 +112,8 @@ class Summaries:
         Where nothing was to be won, nobody looks again until it has grown.
         """
         if key in self._looking or tokens < (self._needless.get(key) or 0):
+            return
+        if len(self._looking) + len(self._running) >= MOST_AHEAD:
             return
         task = asyncio.create_task(self._look(key, tokens, look))
         self._looking[key] = task
@@ -150,10 +159,8 @@ class Summaries:
     async def _write(self, job: Job) -> Checkpoint | None:
         started = self._clock()
         try:
-            async with asyncio.timeout(job.timeout_seconds), self._slots:
-                checkpoint = await job.write()
-            link = job.history.link_at(checkpoint.until)
-            await self._checkpoints.keep(job.scope, link, checkpoint, PREPARED)
+            async with asyncio.timeout(job.timeout_seconds):
+                checkpoint = await self._written_once(job)
         except TimeoutError:
             self._failed(job, SummaryFailed("timeout"))
         except SummaryFailed as failure:
@@ -176,6 +183,37 @@ class Summaries:
             )
             return checkpoint
         return None
+
+    async def _written_once(self, job: Job) -> Checkpoint:
+        """Write a summary, unless another process does: then wait for theirs.
+
+        One that dies while it writes loses its lease, and somebody else takes over.
+        """
+        key = b"summary" + job.scope.fingerprint + job.link
+        while True:
+            lease = await self._leases.lease(key, LEASE_SECONDS)
+            theirs = await self._written_elsewhere(job)
+            if lease is not None:
+                async with renewed(lease, LEASE_SECONDS):
+                    return theirs or await self._written(job)
+            if theirs is not None:
+                return theirs
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _written(self, job: Job) -> Checkpoint:
+        async with self._slots:
+            checkpoint = await job.write()
+        link = job.history.link_at(checkpoint.until)
+        await self._checkpoints.keep(job.scope, link, checkpoint, PREPARED)
+        return checkpoint
+
+    async def _written_elsewhere(self, job: Job) -> Checkpoint | None:
+        """Return a summary of this span that another process has written by now."""
+        history = job.history
+        reach = history.links.index(job.link) + 1
+        seams = [seam for seam in history.seams if seam <= reach]
+        found = await self._checkpoints.find(job.scope, seams, history.links, PREPARED)
+        return found if found is not None and found.folded_until > job.start else None
 
     def _failed(self, job: Job, failure: SummaryFailed) -> None:
         """Leave the conversation alone for a while, longer each time."""

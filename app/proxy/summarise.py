@@ -4,6 +4,7 @@ import asyncio
 import secrets
 
 from app.chat.conversation import Conversation
+from app.chat.message import Message
 from app.compaction.checkpoint import Checkpoint
 from app.compaction.summary.fold import folded_text, verbatim_user_texts
 from app.compaction.summary.ledger import ledger, with_ledger
@@ -12,7 +13,7 @@ from app.compaction.summary.plan import Plan, shrunk
 from app.compaction.summary.prompt import instruction, repair_instruction
 from app.compaction.summary.transcript import transcript, transcript_prompt
 from app.compaction.summary.validate import SummaryAnswer, Verdict, verdict
-from app.errors import UpstreamError
+from app.errors import UpstreamError, UpstreamUnavailable
 from app.proxy.seats import Seat, Shape, seats_for
 from app.proxy.services import Services
 from app.proxy.side_query import Prompt, call_for, rendered, ride
@@ -33,16 +34,32 @@ MARGIN_ELSEWHERE = 0.1
 async def summarise(subject: Subject, plan: Plan, services: Services) -> Checkpoint:
     """Return the checkpoint with a new summary, or raise SummaryFailed."""
     failure = SummaryFailed("window")
-    for seat in await seats_for(subject.case, subject.budget, services):
-        for shape in seat.shapes:
-            try:
-                summary, done = await Question(subject, seat, shape, services).ask(plan)
-            except SummaryFailed as error:
-                failure = error
-                if error.reason not in WORTH_ANOTHER_SHAPE:
-                    break
-            else:
-                return await asyncio.to_thread(checkpoint_of, subject, done, summary)
+    *others, own = await seats_for(subject.case, subject.budget, services)
+    for seat in (*others, own):
+        # Whoever is asked first must leave the request's own model some of the time.
+        seconds = None if seat is own else subject.case.policy.summary.timeout_seconds * 2 / 3
+        try:
+            async with asyncio.timeout(seconds):
+                summary, done = await asked(subject, plan, seat, services)
+        except TimeoutError:
+            failure = SummaryFailed("timeout")
+        except SummaryFailed as error:
+            failure = error
+        else:
+            return await asyncio.to_thread(checkpoint_of, subject, done, summary)
+    raise failure
+
+
+async def asked(subject: Subject, plan: Plan, seat: Seat, services: Services) -> tuple[str, Plan]:
+    """Return one model's summary and the span that it stands for, or raise SummaryFailed."""
+    failure = SummaryFailed("window")
+    for shape in seat.shapes:
+        try:
+            return await Question(subject, seat, shape, services).ask(plan)
+        except SummaryFailed as error:
+            failure = error
+            if error.reason not in WORTH_ANOTHER_SHAPE:
+                break
     raise failure
 
 
@@ -64,13 +81,14 @@ def framed(subject: Subject, plan: Plan, summary: str) -> str:
     """Return the text that stands for the folded messages."""
     conversation = subject.standing.unfolded
     start, count = subject.own_words_start, subject.scales.count
-    words = verbatim_user_texts(
-        conversation, start, plan.end, verbatim_tokens(subject.budget), count
-    )
+    room = verbatim_tokens(subject.budget)
+    words = verbatim_user_texts(conversation, start, plan.end, room, count)
+    room -= sum(map(count, words))
+    earlier = Conversation([Message({"role": "user", "content": it}) for it in subject.spoken])
+    words = [*verbatim_user_texts(earlier, 0, len(earlier), room, count), *words]
     known = "\n".join([summary, *words])
-    lost = ledger(
-        conversation.messages[start : plan.end], known, ledger_tokens(subject.budget), count
-    )
+    messages = [*earlier.messages, *conversation.messages[start : plan.end]]
+    lost = ledger(messages, known, ledger_tokens(subject.budget), count)
     return folded_text(with_ledger(summary, lost), words)
 
 
@@ -119,12 +137,18 @@ class Question:
             room = self._seat.window - prompt - 1
             if room >= min(self._cap, LEAST_ANSWER_TOKENS):
                 return plan, min(self._cap, room)
-            left = self._subject.span_tokens(plan) - (self._cap - room)
+            left = self._span_left(self._subject.span_tokens(plan), prompt, room)
             shorter = shrunk(plan, self._subject.cleared, self._subject.sent_sizes, left)
             if shorter is None:
                 break
             plan = shorter
         raise SummaryFailed("window")
+
+    def _span_left(self, span: int, prompt: int, room: int) -> int:
+        """Return the span's tokens that would fit; a transcript has fewer than were sent."""
+        if self._shape == "ride":
+            return span - (self._cap - room)
+        return span * max(0, self._seat.window - 1 - self._cap) // prompt
 
     async def _prompt_tokens(self, plan: Plan) -> int:
         """Return the tokens of the question, rather too many."""
@@ -165,7 +189,10 @@ class Question:
         else:
             body = rendered(case, prompt, seat, max_tokens)
         breaker = self._services.summaries.breakers.of(seat.name)
-        breaker.check()
+        try:
+            breaker.check()
+        except UpstreamUnavailable as closed:
+            raise SummaryFailed(closed.code) from None
         metrics = self._services.metrics
         try:
             call = call_for(seat, body, case.request_id)
@@ -175,7 +202,7 @@ class Question:
             if refusal.status in (400, 404, 413, 422):
                 breaker.succeeded()
                 raise SummaryFailed("refused") from None
-            breaker.failed()
+            breaker.failed(refusal.retry_after or 0)
             raise SummaryFailed("unavailable", refusal.retry_after) from None
         except UpstreamError:
             metrics.side_queries.labels(self._shape, "failed").inc()

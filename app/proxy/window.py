@@ -1,8 +1,9 @@
 """How large a model's window is, and who says so."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from app.tokens.windows import known_window
+from app.proxy.learned_windows import Learned
+from app.tokens.windows import known_input_limit, known_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,19 +12,36 @@ class Window:
 
     tokens: int
     source: str
+    input_limit: int | None = None
+    """What the prompt alone may take, where that is less than the rest of the window."""
 
 
 def find_window(
-    model: str, *, setting: int | None, registry: int | None, discovered: int | None
+    model: str,
+    *,
+    setting: int | None,
+    registry: int | None,
+    discovered: int | None,
+    learned: Learned | None = None,
 ) -> Window | None:
-    """Return the model's window by the best source there is, nothing if nobody knows."""
+    """Return the model's window by the best source there is, nothing if nobody knows.
+
+    What the upstream itself said when it refused a prompt goes before all that is larger.
+    """
+    limits = learned or Learned(None, None)
     sources = {
         "setting": setting,
         "registry": registry,
         "discovery": discovered,
+        "learned": limits.limit or limits.input_limit,
         "table": known_window(model),
     }
-    for source, tokens in sources.items():
-        if tokens:
-            return Window(tokens, source)
-    return None
+    told = ((source, tokens) for source, tokens in sources.items() if tokens)
+    source, tokens = next(told, ("", 0))
+    if not tokens:
+        return None
+    window = Window(tokens, source)
+    if limits.limit and limits.limit < tokens:
+        window = Window(limits.limit, "learned")
+    own = known_input_limit(model) if source == "table" else None
+    return replace(window, input_limit=limits.input_limit or own)

@@ -25,8 +25,10 @@ class Store(Protocol):
         """Return the values that are there, whole and not expired."""
         ...
 
-    async def put(self, kind: str, key: bytes, value: bytes, ttl_seconds: float) -> bool:
-        """Keep a value; return whether it was kept."""
+    async def put(
+        self, kind: str, key: bytes, value: bytes, ttl_seconds: float, owner: str | None = None
+    ) -> bool:
+        """Keep a value; return whether it was kept. `owner` is the tenant by whom it is purged."""
         ...
 
     def address(self, *parts: bytes) -> bytes:

@@ -42,7 +42,14 @@ class MemoryStore:
                 found[key] = row[0]
         return found
 
-    async def put(self, kind: str, key: bytes, value: bytes, ttl_seconds: float) -> bool:
+    async def put(
+        self,
+        kind: str,
+        key: bytes,
+        value: bytes,
+        ttl_seconds: float,
+        owner: str | None = None,  # noqa: ARG002 - forgotten with the process
+    ) -> bool:
         """Keep a value, forgetting the ones that were used longest ago."""
         row = (value, self._clock() + ttl_seconds)
         # A row costs more than its value: millions of small ones must not pass for nothing.

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from app.store.base import Rows, Store, StoreUnavailable
+from app.store.lease import Lease, Leases, OwnLease
 from app.store.memory import MemoryStore
+from app.store.outage import StoreAway
 from app.store.sqlite import MAX_BYTES, Notice, SqliteStore
 
 SQLITE = "sqlite:///"
@@ -18,14 +20,28 @@ def store_of(url: str, secret: str | None, notice: Notice, max_bytes: int = MAX_
     if url.startswith(SQLITE) and len(url) > len(SQLITE):
         path = Path(url.removeprefix(SQLITE))
         return SqliteStore(path, key, notice=notice, max_bytes=max_bytes)
-    scheme = url.partition(":")[0]
-    if scheme in ("redis", "rediss"):
-        raise StoreUnavailable("there is no Redis store yet; use sqlite:///path or memory:")
-    raise StoreUnavailable("must be sqlite:///path or memory:")
+    if url.startswith("redis"):
+        return _redis_store(url, key, notice)
+    raise StoreUnavailable("must be sqlite:///path, redis://host:port/database or memory:")
+
+
+def _redis_store(url: str, secret: bytes | None, notice: Notice) -> Store:
+    try:
+        # Redis is an extra, and its library is slow to load: only who names it pays for it.
+        from app.store import redis, redis_servers  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise StoreUnavailable("needs the extra: pip install 'chat-proxy[redis]'") from None
+    servers = redis_servers.servers_of(redis_servers.RedisUrl.read(url))
+    if secret is None:
+        raise StoreUnavailable("Redis needs CHAT_PROXY_STORE_SECRET, the same for all who share it")
+    return redis.RedisStore(servers, secret, notice=notice)
 
 
 class ForgivingStore:
-    """A store that falls back to memory when its own place cannot be had, unless it is required."""
+    """A store that may be away at the start, unless it is required.
+
+    One that comes back by itself is waited for; in place of any other, memory is used.
+    """
 
     def __init__(
         self, store: Store, *, required: bool, notice: Notice, secret: str | None = None
@@ -40,7 +56,9 @@ class ForgivingStore:
         """Open the store, or replace it by memory; raise StoreUnavailable if it is required."""
         try:
             await self._store.open()
-        except StoreUnavailable:
+        except StoreUnavailable as error:
+            if isinstance(error, StoreAway) and not self._required:
+                return
             await self._store.close()
             if self._required:
                 raise
@@ -56,10 +74,18 @@ class ForgivingStore:
         """Return the values that are there."""
         return await self._store.get_many(kind, keys)
 
-    async def put(self, kind: str, key: bytes, value: bytes, ttl_seconds: float) -> bool:
+    async def put(
+        self, kind: str, key: bytes, value: bytes, ttl_seconds: float, owner: str | None = None
+    ) -> bool:
         """Keep a value; return whether it was kept."""
-        return await self._store.put(kind, key, value, ttl_seconds)
+        return await self._store.put(kind, key, value, ttl_seconds, owner)
 
     def address(self, *parts: bytes) -> bytes:
         """Return the key that stands for these parts."""
         return self._store.address(*parts)
+
+    async def lease(self, key: bytes, seconds: float) -> Lease | None:
+        """Return the lease of this key; a store that gives out none is this process's own."""
+        if isinstance(self._store, Leases):
+            return await self._store.lease(key, seconds)
+        return OwnLease()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from app.store.base import LONGEST_LIFE, Addresses, Rows, Seal
+from app.store.purged import Purged, Selection
 from app.store.sqlite_file import (
     alone_in,
     connect,
@@ -22,6 +23,7 @@ from app.store.sqlite_file import (
     name_of,
     secret_beside,
 )
+from app.store.sqlite_purge import purge_file
 
 T = TypeVar("T")
 Notice = Callable[[str, str], None]
@@ -35,7 +37,8 @@ SWEEP_ROWS = 200
 # not deleted, and what expires later than anything may was written by a wrong clock.
 CLOCK_SLACK = 90_000
 
-_INSERT = "INSERT OR REPLACE INTO rows (kind, key, value, expires, seal) VALUES (?,?,?,?,?)"
+_INSERT = """INSERT OR REPLACE INTO rows (kind, key, value, expires, seal, owner, written)
+    VALUES (?,?,?,?,?,?,?)"""
 _SELECT = "SELECT key, value, expires, seal FROM rows WHERE kind = ? AND expires > ?"
 _SWEEP = """DELETE FROM rows WHERE (kind, key) IN
     (SELECT kind, key FROM rows WHERE expires <= ? OR expires > ? LIMIT ?)"""
@@ -87,9 +90,22 @@ class SqliteStore:
         """Return the values that are there, whole and not expired."""
         return await self._within_bound("get", {}, self._get_many, kind, keys)
 
-    async def put(self, kind: str, key: bytes, value: bytes, ttl_seconds: float) -> bool:
-        """Keep a value; return whether it was kept in time."""
-        return await self._within_bound("put", False, self._put, kind, key, value, ttl_seconds)
+    async def put(
+        self, kind: str, key: bytes, value: bytes, ttl_seconds: float, owner: str | None = None
+    ) -> bool:
+        """Keep a value; return whether it was kept in time.
+
+        The owner is the tenant it goes with; "" if it is nobody's. One of unknown owner goes
+        with whoever is purged first.
+        """
+        return await self._within_bound(
+            "put", False, self._put, kind, key, value, ttl_seconds, owner
+        )
+
+    async def purge(self, selection: Selection) -> Purged:
+        """Delete rows so that no byte of them stays; raise StoreUnavailable if that cannot be."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads["put"], purge_file, self._path, selection)
 
     def address(self, *parts: bytes) -> bytes:
         """Return the key that stands for these parts; the file must be open."""
@@ -153,9 +169,13 @@ class SqliteStore:
 
     # On the writing thread
 
-    def _put(self, kind: str, key: bytes, value: bytes, ttl_seconds: float) -> bool:
-        expires = int(self._clock() + min(ttl_seconds, LONGEST_LIFE))
-        row = (kind, key, value, expires, self._seal.of(kind, key, value, expires))
+    def _put(
+        self, kind: str, key: bytes, value: bytes, ttl_seconds: float, owner: str | None
+    ) -> bool:
+        now = self._clock()
+        expires = int(now + min(ttl_seconds, LONGEST_LIFE))
+        seal = self._seal.of(kind, key, value, expires)
+        row = (kind, key, value, expires, seal, owner, int(now))
         self._puts += 1
         if self._puts % SWEEP_EVERY == 1:
             self._sweep(CLOCK_SLACK)

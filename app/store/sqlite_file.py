@@ -6,13 +6,18 @@ import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from glob import escape
 from pathlib import Path
 
 from app.store.base import StoreUnavailable
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SECRET_BYTES = 32
-_SCHEMA = """
+BACKUP_SECONDS = 5 * 86_400
+# What leads from each version to the next. A row of unknown owner has none, one that is nobody's
+# has an empty one; one of which nobody knows when it was written is taken for old.
+_STEPS = (
+    """
 CREATE TABLE rows (
     kind TEXT NOT NULL,
     key BLOB NOT NULL,
@@ -23,7 +28,13 @@ CREATE TABLE rows (
 ) WITHOUT ROWID;
 CREATE INDEX rows_by_expiry ON rows (expires);
 PRAGMA user_version = 1;
-"""
+""",
+    """
+ALTER TABLE rows ADD COLUMN owner TEXT;
+ALTER TABLE rows ADD COLUMN written INTEGER NOT NULL DEFAULT 0;
+PRAGMA user_version = 2;
+""",
+)
 
 
 def connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
@@ -60,12 +71,12 @@ def alone_in(folder: Path, path: Path) -> Iterator[None]:
 def make_ready(path: Path, wait_seconds: float, now: float) -> bool:
     """Bring the file to this version's form; return whether a damaged one was set aside for it."""
     try:
-        _migrate(path, wait_seconds)
+        _migrate(path, wait_seconds, now)
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
         _set_aside(path, now)
-        _migrate(path, wait_seconds)
+        _migrate(path, wait_seconds, now)
         return True
     return False
 
@@ -85,18 +96,47 @@ def name_of(error: sqlite3.Error) -> str:
     return getattr(error, "sqlite_errorname", "") or type(error).__name__
 
 
-def _migrate(path: Path, wait_seconds: float) -> None:
+def left_beside(path: Path) -> list[Path]:
+    """Return the copies of the file that lie beside it: damaged ones, and those of old forms."""
+    return [*path.parent.glob(f"{escape(path.name)}.corrupt-*"), *_backups_of(path)]
+
+
+def _migrate(path: Path, wait_seconds: float, now: float) -> None:
+    """Bring the file to this version's form in one step or not at all, keeping a copy of before."""
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     with closing(connect(path, wait_seconds)) as connection:
-        if _version_of(connection) > SCHEMA_VERSION:
+        version = _version_of(connection)
+        if version > SCHEMA_VERSION:
             raise StoreUnavailable(f"{path}: written by a newer version of chat-proxy")
         connection.execute("PRAGMA journal_mode = WAL")
+        if 0 < version < SCHEMA_VERSION:
+            _back_up(connection, path.with_name(f"{path.name}.v{version}"), now)
         connection.execute("BEGIN IMMEDIATE")
-        if _version_of(connection) == 0:
-            for statement in _SCHEMA.split(";"):
+        for step in _STEPS[_version_of(connection) :]:
+            for statement in step.split(";"):
                 connection.execute(statement)
         connection.execute("COMMIT")
         connection.execute("SELECT count(*) FROM (SELECT 1 FROM rows LIMIT 1)").fetchone()
+    _forget_backups(path, now)
+
+
+def _back_up(connection: sqlite3.Connection, place: Path, now: float) -> None:
+    place.unlink(missing_ok=True)
+    os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    with closing(sqlite3.connect(place)) as copy:
+        connection.backup(copy)
+    os.utime(place, (now, now))
+
+
+def _backups_of(path: Path) -> list[Path]:
+    return list(path.parent.glob(f"{escape(path.name)}.v[0-9]*"))
+
+
+def _forget_backups(path: Path, now: float) -> None:
+    """Delete old copies: what is in them must not outlive its time by much."""
+    for place in _backups_of(path):
+        if place.stat().st_mtime <= now - BACKUP_SECONDS:
+            place.unlink(missing_ok=True)
 
 
 def _version_of(connection: sqlite3.Connection) -> int:

@@ -75,6 +75,9 @@ class Metrics:
             "saved_tokens",
             "Prompt tokens that were not sent, or in observe mode would not have been.",
         )
+        self.replays = self._counter(
+            "overflow_replay", 'Answers "too long": sent again, or exhausted.', "result"
+        )
         self.summaries = self._counter("summaries", "Summaries: written, failed.", "result")
         self.summary_failures = self._counter(
             "summary_fail", "Summaries that could not be had, by reason.", "reason"

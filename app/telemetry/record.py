@@ -37,6 +37,8 @@ class ExchangeRecord:
     window_source: str = ""
     upstream_seconds: float | None = None
     retried: bool = False
+    replays: int = 0
+    """How often the request was sent again because the upstream called it too long."""
     repeats_keys: bool = False
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -97,6 +99,8 @@ class ExchangeRecord:
             fields["messages_before"] = self.messages_before
             fields["messages_after"] = self.messages_after
             fields["new_compaction"] = self.is_break
+        if self.replays:
+            fields["replays"] = self.replays
         if self.failed_stages:
             fields["failed_stages"] = ",".join(self.failed_stages)
         if self.window:

@@ -12,6 +12,7 @@ from app.errors import UpstreamUnavailable
 
 LONGEST_SECONDS = 300
 LET_THROUGH_ONE_IN = 10
+REMEMBERED = 1_000
 
 
 class Breaker:
@@ -54,8 +55,8 @@ class Breaker:
         self._seconds = self._first_seconds
         self._probing = False
 
-    def failed(self) -> None:
-        """Count a failure; one after the pause doubles it."""
+    def failed(self, wanted_seconds: float = 0) -> None:
+        """Count a failure; one after the pause doubles it, and a wish for a pause is granted."""
         self._failures += 1
         self._probing = False
         now = self._clock()
@@ -64,6 +65,9 @@ class Breaker:
         elif self.is_open and now >= self._open_until:
             self._seconds = min(self._seconds * 2, LONGEST_SECONDS)
             self._open_until = now + self._seconds
+        if wanted_seconds:
+            self._failures = max(self._failures, self._limit)
+            self._open_until = max(self._open_until, now + wanted_seconds)
 
     def undecided(self) -> None:
         """Forget a probe whose client left before it could tell anything."""
@@ -82,8 +86,15 @@ class Breakers:
     def of(self, base_url: str) -> Breaker:
         """Return the upstream's breaker."""
         if base_url not in self._breakers:
+            if len(self._breakers) >= REMEMBERED:
+                self._forget_closed()
             self._breakers[base_url] = self._new()
         return self._breakers[base_url]
+
+    def _forget_closed(self) -> None:
+        """Make room: a closed breaker has nothing to remember but a failure or two."""
+        open_ones = {name: it for name, it in self._breakers.items() if it.is_open}
+        self._breakers = open_ones if len(open_ones) < REMEMBERED else {}
 
     def open_ones(self) -> int:
         """Return how many upstreams are left alone at present."""

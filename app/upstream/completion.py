@@ -72,6 +72,8 @@ async def _read(reply: Reply) -> bytes:
 def completion_in_document(body: bytes) -> Completion:
     """Read an answer that is not a stream."""
     document = _parsed(body)
+    if document.get("error"):
+        raise UpstreamInvalidResponse
     heard = _Heard()
     for choice in _choices(document):
         heard.add(choice.get("message"), choice.get("finish_reason"))

@@ -351,7 +351,7 @@ def test_check_config_masks_a_password_in_a_store_s_url() -> None:
     assert "CHAT_PROXY_STORE_URL=redis://***@redis/0  # set" in lines
 
 
-def test_a_store_that_is_not_built_yet_is_refused_by_name(
+def test_redis_without_a_shared_secret_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CHAT_PROXY_STORE_URL", "redis://:canary@redis/0")
@@ -359,5 +359,5 @@ def test_a_store_that_is_not_built_yet_is_refused_by_name(
     code, _, err = leave(capsys, "serve")
 
     assert code == 2
-    assert err.startswith("chat-proxy: CHAT_PROXY_STORE_URL: there is no Redis store yet")
+    assert err.startswith("chat-proxy: CHAT_PROXY_STORE_URL: Redis needs CHAT_PROXY_STORE_SECRET")
     assert "canary" not in err

@@ -35,9 +35,11 @@ class Watched(MemoryStore):
         self.asked.append(keys)
         return {} if self.is_down else await super().get_many(kind, keys)
 
-    async def put(self, kind: str, key: bytes, value: bytes, ttl_seconds: float) -> bool:
+    async def put(
+        self, kind: str, key: bytes, value: bytes, ttl_seconds: float, owner: str | None = None
+    ) -> bool:
         await self.gate.wait()
-        return not self.is_down and await super().put(kind, key, value, ttl_seconds)
+        return not self.is_down and await super().put(kind, key, value, ttl_seconds, owner)
 
 
 class Clock:

@@ -33,9 +33,11 @@ class Watched(MemoryStore):
         self.asked += 1
         return await super().get_many(kind, keys)
 
-    async def put(self, kind: str, key: bytes, value: bytes, ttl_seconds: float) -> bool:
+    async def put(
+        self, kind: str, key: bytes, value: bytes, ttl_seconds: float, owner: str | None = None
+    ) -> bool:
         self.told.append(key)
-        return not self.is_down and await super().put(kind, key, value, ttl_seconds)
+        return not self.is_down and await super().put(kind, key, value, ttl_seconds, owner)
 
 
 class Clock:

@@ -34,9 +34,11 @@ class Watched(MemoryStore):
         self.told: list[bytes] = []
         self.is_full = False
 
-    async def put(self, kind: str, key: bytes, value: bytes, ttl_seconds: float) -> bool:
+    async def put(
+        self, kind: str, key: bytes, value: bytes, ttl_seconds: float, owner: str | None = None
+    ) -> bool:
         self.told.append(value)
-        return not self.is_full and await super().put(kind, key, value, ttl_seconds)
+        return not self.is_full and await super().put(kind, key, value, ttl_seconds, owner)
 
 
 class Desk:

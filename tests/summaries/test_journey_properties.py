@@ -223,7 +223,7 @@ def test_a_run_that_was_stopped_at_any_step_keeps_its_task(house: House) -> None
 
 def test_a_second_tenant_gets_nothing_of_the_first(house: House) -> None:
     """BUGS 36, FAULTS F4: the same bytes from another tenant are another conversation."""
-    messages = [*LEADING, *turns(9, 300), user("And now?")]
+    messages = [*LEADING, *turns(7, 280), user("And now?")]
     body = json.dumps({"model": "fake", "messages": messages}).encode()
     with house.desk(WINDOW) as desk:
         labels = [

@@ -1,5 +1,6 @@
 """A summary without a model: what was asked, what was called, how results began."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -12,11 +13,20 @@ HEAD: Final = "(No model could write a summary. These are the messages' first wo
 _LONGEST_LINE = 200
 _LEFT_OUT = "- [{} older lines left out]"
 _LEFT_OUT_TOKENS = 12
+_NOTE = re.compile(r"- \[\d+ older lines left out\]")
 
 
-def digest(messages: Sequence[Message], budget_tokens: int, count: Callable[[str], int]) -> str:
-    """Return one line for each thing that was said or done; without room the oldest go first."""
-    lines = [line for message in messages for line in _lines_of(message)]
+def digest(
+    messages: Sequence[Message], budget_tokens: int, count: Callable[[str], int], earlier: str = ""
+) -> str:
+    """Return one line for each thing that was said or done; without room the oldest go first.
+
+    A summary that was there before stays in front, and the lines of an earlier digest are lines
+    among others: else every digest would be longer than the last.
+    """
+    summary, _, before = earlier.partition(HEAD)
+    lines = [line for line in before.splitlines() if line and not _NOTE.fullmatch(line)]
+    lines += [line for message in messages for line in _lines_of(message)]
     room = budget_tokens - count(HEAD) - _LEFT_OUT_TOKENS
     kept = 0
     for line in reversed(lines):
@@ -26,7 +36,8 @@ def digest(messages: Sequence[Message], budget_tokens: int, count: Callable[[str
         kept += 1
     left_out = len(lines) - kept
     note = [_LEFT_OUT.format(left_out)] if left_out else []
-    return "\n".join([HEAD, *note, *lines[left_out:]])
+    told = "\n".join([HEAD, *note, *lines[left_out:]])
+    return f"{summary.rstrip()}\n\n{told}" if summary.strip() else told
 
 
 def _lines_of(message: Message) -> Iterator[str]:

@@ -22,11 +22,14 @@ _SUMMARY_TAG: Final = "earlier-conversation"
 _USER_TAG: Final = "user-message"
 _FRAME_TOKENS = 12
 _LEAST_CUT_TOKENS = 200
+# What was pasted into one message must not push out what was asked in all others.
+_LARGEST_SHARE = 0.4
 
 _FRAME = re.compile(
     rf"<(?=[\s/]*(?:{_SUMMARY_TAG}|{_USER_TAG}))|\[(?={re.escape(MARKER_START[1:].rstrip())})",
     re.IGNORECASE,
 )
+_SPOKEN = re.compile(rf"^<{_USER_TAG}>\n(.*?)\n</{_USER_TAG}>$", re.DOTALL | re.MULTILINE)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _Entry = tuple[Message, int | None]
@@ -48,6 +51,8 @@ def fold(conversation: Conversation, end: int, text: str) -> Conversation:
         if place and kept[place - 1] != index - 1:
             entries.append(_new("assistant", ACKNOWLEDGEMENT))
         entries.append(sent[index])
+    if kept and _begins_with_user(conversation, end):
+        entries.append(_new("assistant", ACKNOWLEDGEMENT))
     entries += sent[end:]
     return Conversation([message for message, _ in entries], [origin for _, origin in entries])
 
@@ -84,17 +89,29 @@ def verbatim_user_texts(
     `end` does not carry them any longer.
     """
     room = budget_tokens
+    spoken = _spoken(conversation, start, end)
+    share = _LARGEST_SHARE if len(spoken) > 1 else 1
+    most = max(_LEAST_CUT_TOKENS, int(budget_tokens * share))
     texts = []
-    for index in reversed(_spoken(conversation, start, end)):
-        text = _fitting(_text_of(conversation.messages[index]), room - _FRAME_TOKENS, count)
+    for index in reversed(spoken):
+        space = min(room - _FRAME_TOKENS, most)
+        text = _fitting(_text_of(conversation.messages[index]), space, count)
         if text:
             room -= count(text) + _FRAME_TOKENS
             texts.append(text)
     return texts[::-1]
 
 
+def spoken_in(text: str) -> list[str]:
+    """Return the user's words that a folded message has kept, oldest first."""
+    return _SPOKEN.findall(text)
+
+
 def _begins_with_user(conversation: Conversation, index: int) -> bool:
-    return index < len(conversation) and conversation.messages[index].is_user
+    """Tell whether the user speaks first from here on; late instructions do not count."""
+    spoken = (it for it in conversation.messages[index:] if not it.is_instruction)
+    first = next(spoken, None)
+    return first is not None and first.is_user
 
 
 def _new(role: str, text: str) -> _Entry:

@@ -42,7 +42,7 @@ def plan(
         end = _Tail(conversation, sizes, budget, start).begin(fixed)
     else:
         return None
-    return _planned(conversation, start, min(end, _unanswered(conversation)))
+    return _planned(conversation, start, min(end, answered_until(conversation)))
 
 
 def shrunk(
@@ -70,6 +70,15 @@ def carried(conversation: Conversation, end: int) -> tuple[int, ...]:
         if turn.start < end < turn.end:
             return tuple(index for index in turn.users if index < end)
     return ()
+
+
+def answered_until(conversation: Conversation) -> int:
+    """Return where that begins which the model has not answered, calls with their results."""
+    messages = conversation.messages
+    for group in reversed(conversation.groups):
+        if messages[group.start].is_assistant:
+            return group.start if messages[group.start].calls_tools else group.end
+    return conversation.instructions
 
 
 def tail_tokens(budget: Budget) -> int:
@@ -147,15 +156,6 @@ def _start_of_last(conversation: Conversation, turns: int) -> int:
     """Return where the last so many turns begin."""
     kept = conversation.turns[-turns:] if turns > 0 else ()
     return kept[0].start if kept else len(conversation)
-
-
-def _unanswered(conversation: Conversation) -> int:
-    """Return where that begins which the model has not answered, calls with their results."""
-    messages = conversation.messages
-    for group in reversed(conversation.groups):
-        if messages[group.start].is_assistant:
-            return group.start if messages[group.start].calls_tools else group.end
-    return conversation.instructions
 
 
 def _sums(sizes: Sequence[int]) -> list[int]:

@@ -1,0 +1,47 @@
+"""Conversations that were compacted by hand: their summaries hold from then on, at any size."""
+
+from app.compaction.budget import Budget
+from app.compaction.checkpoint import Checkpoint
+from app.compaction.clearing import Clearing
+from app.proxy.case import Case, Outcome
+from app.proxy.room import Room
+from app.proxy.services import Services
+
+KIND = "by-hand"
+ASSUMED_WINDOW = 32_768
+ASSUMED_ROOM = 4
+_ANY_CONVERSATION = b"any conversation of this scope"
+
+
+async def note_by_hand(case: Case, services: Services) -> None:
+    """Remember that a conversation of this tenant and model was compacted by hand.
+
+    Requests far below the trigger are not looked up otherwise, to be cheap.
+    """
+    mark = Checkpoint(0, Clearing(), 0)
+    await services.checkpoints.keep(case.scope, _ANY_CONVERSATION, mark, KIND)
+
+
+async def is_by_hand(case: Case, services: Services) -> bool:
+    """Tell whether this conversation, of whatever size, may have been compacted by hand."""
+    if not len(case.conversation):
+        return False
+    mark = await services.checkpoints.find(case.scope, (1,), (_ANY_CONVERSATION,), KIND)
+    return mark is not None
+
+
+async def repeated(room: Room) -> Outcome:
+    """Repeat what was decided about this history before, and decide nothing anew."""
+    return await room.outcome(await room.stand(await room.find()))
+
+
+def budget_by_hand(case: Case) -> Budget:
+    """Return the request's budget; where no window is known, one that it does not press against.
+
+    The upstream has taken the conversation so far, and says so if it does not take the question.
+    """
+    measured = case.measured
+    if measured.budget is not None:
+        return measured.budget
+    window = max(ASSUMED_WINDOW, ASSUMED_ROOM * measured.tokens)
+    return Budget.of(window, case.request.fields, case.policy.budget)
