@@ -67,6 +67,7 @@ async def probe_all(services: Services) -> int:
     await services.open()
     try:
         answers = [await probe_one(services, url, card) for url, card in cards.items()]
+        await show_learned(services)
     finally:
         await services.close()
     return 0 if all(answers) else 1
@@ -86,6 +87,32 @@ async def probe_one(services: Services, base_url: str, card: ModelCard) -> bool:
     models = ", ".join(f"{name} (window {window})" for name, window in listing.windows.items())
     _print(f"upstream {base_url}: ok; {models or 'it tells no context windows'}")
     return True
+
+
+async def show_learned(services: Services) -> None:
+    """Print the limits that upstreams told when they refused what was too long."""
+    for card in services.registry.cards:
+        base_url = services.destinations.base_url_of(card)
+        for name in (card.name, *card.aliases):
+            await show_learned_of(services, base_url, name)
+    base_url = services.destinations.base_url
+    credentials = services.destinations.credentials_for(
+        services.registry.find(""), Caller(ANONYMOUS, [])
+    )
+    listing = await services.windows.of(base_url, credentials)
+    known = {name for card in services.registry.cards for name in (card.name, *card.aliases)}
+    for name in sorted(listing.windows.keys() - known):
+        await show_learned_of(services, base_url, name)
+
+
+async def show_learned_of(services: Services, base_url: str, name: str) -> None:
+    """Print what one model's upstream told, if it did."""
+    learned = await services.learned_windows.of(base_url, name)
+    if learned is None:
+        return
+    limits = {"window": learned.limit, "prompt": learned.input_limit}
+    told = "; ".join(f"{what} {tokens}" for what, tokens in limits.items() if tokens)
+    _print(f"model {name}: learned from {base_url}: {told}")
 
 
 def _print(line: str) -> None:

@@ -1,4 +1,4 @@
-"""The command line: serve, demo, check-config, explain, purge."""
+"""The command line: serve, demo, check-config, explain, compact, purge."""
 
 import argparse
 import os
@@ -8,9 +8,11 @@ from importlib.metadata import version
 from typing import NoReturn
 
 from app.check_config import check_config
+from app.compact_file import compact_file
 from app.demo.run import run_demo
 from app.environment import BadConfiguration, read_settings, read_variables
 from app.explain_file import explain_file
+from app.proxy.manual import Wish
 from app.purge import purge
 from app.serving.run import serve
 
@@ -64,6 +66,20 @@ def parser() -> argparse.ArgumentParser:
     )
     remove.add_argument("--all", action="store_true", help="everything")
     remove.set_defaults(run=_purge)
+    compact = commands.add_parser(
+        "compact", help="fold a request body's older messages into a summary, and print it"
+    )
+    compact.add_argument("file", metavar="FILE", help="a chat request as JSON; - for stdin")
+    compact.add_argument(
+        "--keep", type=int, default=1, metavar="N", help="how many of the last turns stay (1)"
+    )
+    compact.add_argument(
+        "--instruction", default="", metavar="TEXT", help="what the summary should care about"
+    )
+    compact.add_argument(
+        "--json", action="store_true", help="print the summary and its figures beside the messages"
+    )
+    compact.set_defaults(run=_compact)
     check = commands.add_parser(
         "check-config", help="print the effective configuration and probe the upstream"
     )
@@ -88,6 +104,11 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _purge(options: argparse.Namespace) -> int:
     return purge(read_settings(), options.older_than, options.tenant, everything=options.all)
+
+
+def _compact(options: argparse.Namespace) -> int:
+    wish = Wish(options.keep, options.instruction.strip())
+    return compact_file(read_settings(), read_variables(), options.file, wish, as_json=options.json)
 
 
 def _check_config(options: argparse.Namespace) -> int:

@@ -176,6 +176,13 @@ class ServerShuttingDown(ProxyError):
     closes_connection = True
 
 
+class SummaryNotWritten(ProxyError):
+    """No summary was written; nothing was changed."""
+
+    status = 502
+    code = "summary_failed"
+
+
 class UpstreamError(ProxyError):
     """The upstream did not give a usable answer."""
 

@@ -50,11 +50,11 @@ def read_body(name: str) -> bytes:
 
 def without_new_store(settings: Settings) -> Settings:
     """Return settings by which what was learned is read, but no file is made to look into."""
-    url = settings.store.url
+    archive = settings.archive.model_copy(update={"enabled": False})
+    store, url = settings.store, settings.store.url
     if url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists():
-        memory = settings.store.model_copy(update={"url": MEMORY})
-        return settings.model_copy(update={"store": memory})
-    return settings
+        store = store.model_copy(update={"url": MEMORY})
+    return settings.model_copy(update={"store": store, "archive": archive})
 
 
 async def explain_body(body: bytes, services: Services) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
@@ -27,6 +27,7 @@ from app.proxy.admission import Admission
 from app.proxy.calibrations import Calibrations
 from app.proxy.checkpoints import Checkpoints
 from app.proxy.drain import Drain
+from app.proxy.keeping import Keeping
 from app.proxy.last_seen import LastSeen
 from app.proxy.learned_windows import LearnedWindows
 from app.proxy.model_policy import ModelPolicies, ModelPolicy
@@ -37,6 +38,7 @@ from app.proxy.summary_policy import SummaryPolicy
 from app.proxy.tokenizers import Tokenizers
 from app.registry.registry import BadRegistry, ModelRegistry, read_registry
 from app.routes.chat import ChatCompletions
+from app.routes.compact import Compact
 from app.routes.error_responses import error_body, error_headers
 from app.routes.explain import Explain
 from app.routes.forward import forwards
@@ -45,6 +47,7 @@ from app.routes.identity import AdminGate, Gate
 from app.routes.offload import Offload
 from app.routes.ops import ops_routes, refresh
 from app.settings import Settings
+from app.store.archive import Archive
 from app.store.base import StoreUnavailable
 from app.store.open import ForgivingStore, store_of
 from app.telemetry.logs import WARNING, say, say_mistake
@@ -76,10 +79,12 @@ def create_app(
     app.add_exception_handler(HTTPException, answer_http_exception)
     app.add_exception_handler(ProxyError, answer_proxy_error)
     app.add_exception_handler(Exception, answer_mistake)
+    compact = Compact(services)
     explain = Explain(services)
     offload = Offload(services)
     endpoints: dict[str, Endpoint] = {
         chat.route: chat,
+        compact.route: compact,
         explain.route: explain,
         offload.route: offload,
         **forwards(services),
@@ -104,6 +109,8 @@ def make_services(
     metrics = Metrics(multiprocess_dir)
     store = make_store(settings, metrics)
     checkpoints = Checkpoints(store)
+    offloads = Offloads(store, settings.archive.retention_days * 24 * 3600)
+    archive = make_archive(settings, metrics)
     return Services(
         policy=exchange_policy(settings),
         limits=RequestLimits(
@@ -125,7 +132,14 @@ def make_services(
         calibrations=Calibrations(store),
         checkpoints=checkpoints,
         last_seen=LastSeen(store),
-        offloads=Offloads(store, settings.archive.retention_days * 24 * 3600),
+        offloads=offloads,
+        archive=archive,
+        keeping=Keeping(
+            offloads,
+            archive,
+            settings.archive.dir,
+            mentions_paths=settings.archive.mention_paths,
+        ),
         learned_windows=LearnedWindows(store),
         summaries=Summaries(checkpoints, store, metrics, settings.summary.concurrency),
     )
@@ -133,17 +147,31 @@ def make_services(
 
 def make_store(settings: Settings, metrics: Metrics) -> ForgivingStore:
     """Return the store, not opened yet, or raise BadConfiguration if the setting names none."""
-
-    def notice(operation: str, kind: str) -> None:
-        metrics.store_errors.labels(operation, kind).inc()
-        say("the store did not do as asked", WARNING, operation=operation, kind=kind)
-
+    notice = store_notice(metrics)
     secret = plain_or_none(settings.store.secret)
     try:
         store = store_of(settings.store.url, secret, notice, settings.store.max_bytes)
     except StoreUnavailable as error:
         raise BadConfiguration(f"CHAT_PROXY_STORE_URL: {error}") from None
     return ForgivingStore(store, required=settings.store.required, notice=notice, secret=secret)
+
+
+def make_archive(settings: Settings, metrics: Metrics) -> Archive | None:
+    """Return the archive of originals, if one is wanted."""
+    if not settings.archive.enabled:
+        return None
+    wanted = settings.archive
+    return Archive(wanted.dir, wanted.retention_days, wanted.max_bytes, store_notice(metrics))
+
+
+def store_notice(metrics: Metrics) -> Callable[[str, str], None]:
+    """Return what counts and tells the faults of the store and the archive."""
+
+    def notice(operation: str, kind: str) -> None:
+        metrics.store_errors.labels(operation, kind).inc()
+        say("the store did not do as asked", WARNING, operation=operation, kind=kind)
+
+    return notice
 
 
 def model_policies(settings: Settings, registry: ModelRegistry) -> ModelPolicies:
@@ -266,6 +294,7 @@ def exchange_policy(settings: Settings) -> ExchangePolicy:
         total_seconds=settings.upstream.total_timeout_seconds,
         client_stall_seconds=settings.limits.client_stall_seconds,
         ping_seconds=settings.server.ping_seconds,
+        answers_commands=settings.commands.enabled,
     )
 
 

@@ -26,6 +26,8 @@ class Budget:
     usable: int
     trigger: int
     prepare: int
+    input_limit: int | None = None
+    """What the prompt alone may take, where the upstream counts it apart."""
 
     @property
     def target(self) -> int:
@@ -35,7 +37,8 @@ class Budget:
     @property
     def limit(self) -> int:
         """The longest prompt that leaves room for some answer; vLLM clips what does not fit."""
-        return self.window - max(self.reserve // 4, self.window // 50)
+        room = self.window - max(self.reserve // 4, self.window // 50)
+        return min(room, self.input_limit or room)
 
     @classmethod
     def of(
@@ -58,9 +61,8 @@ class Budget:
         )
         reserve = min(wanted, int(window * LARGEST_RESERVE_SHARE))
         usable = min(window - reserve, input_limit or window)
-        return cls(
-            window, reserve, usable, int(usable * policy.threshold), int(usable * policy.prepare)
-        )
+        trigger, prepare = int(usable * policy.threshold), int(usable * policy.prepare)
+        return cls(window, reserve, usable, trigger, prepare, input_limit)
 
 
 def _first_count(*candidates: object) -> int:

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 Note = Callable[[int], str]
 """Says how many characters were omitted; the fewer, the shorter or as long."""
 
 _NEAR_CHARS = 200
 _LONGEST_COUNT = 20
-_NOTE = re.compile(r"\[Tool output truncated: omitted \d{1,20} chars\](?: \[offload id: [^\]]*\])?")
+_NOTE = re.compile(
+    r"\[Tool output truncated: omitted \d{1,20} chars\](?: \[(?:offload id|full text): [^\]]*\])?"
+)
 _COUNT = re.compile(rf"\d{{1,{_LONGEST_COUNT}}}")
 
 
@@ -16,6 +19,26 @@ def omission_note(omitted: int, offload_id: str | None) -> str:
     """Say how much of a tool's output is gone and, if it was kept, under which id."""
     note = f"[Tool output truncated: omitted {omitted} chars]"
     return note if offload_id is None else f"{note} [offload id: {offload_id}]"
+
+
+def file_note(omitted: int, file: str, line: int) -> str:
+    """Say how much of a tool's output is gone, and where in which file it goes on."""
+    note = f"[Tool output truncated: omitted {omitted} chars]"
+    return f"{note} [full text: {file}, go on from line {line}]"
+
+
+def shortened_file(text: str, max_bytes: int, file: str) -> str:
+    """Shorten a text that can be read on in a file: the note names the line."""
+    last_line = text.count("\n") + 1
+    cut = shortened(text, max_bytes, partial(file_note, file=file, line=last_line))
+    place = cut.find(f"] [full text: {file}, ")
+    if cut is text or place < 0:
+        return cut
+    head = cut[: cut.rindex("[Tool output truncated: ", 0, place)]
+    # A line break before the note is the text's own, or there for the note only.
+    line = head.count("\n") + text.startswith(head)
+    end = cut[place:].replace(f" line {last_line}]", f" line {max(1, line)}]", 1)
+    return cut[:place] + end
 
 
 def exceeds(text: str, max_bytes: int) -> bool:

@@ -15,6 +15,8 @@ class StageContext:
     """Whether the model takes images; None if nobody said."""
     offload_id: Callable[[str], str] | None = None
     """Names the place where a text that is cut is kept whole; None: no text is kept."""
+    file_of: Callable[[str], str] | None = None
+    """Names the file that has such a text, for agents that can read it; None: no file is told."""
     whole: frozenset[str] = frozenset()
     """Offload ids of texts that could not be kept, and so must not be cut."""
 

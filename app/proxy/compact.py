@@ -7,6 +7,7 @@ from functools import partial
 from app.compaction.budget import Budget
 from app.compaction.pipeline import Trimmed
 from app.compaction.stage import StageContext
+from app.proxy.by_hand import budget_by_hand, is_by_hand, repeated
 from app.proxy.case import Case, Outcome
 from app.proxy.history import history_of
 from app.proxy.relief import relieve
@@ -26,9 +27,11 @@ async def compact(case: Case, services: Services) -> Outcome:
         trimmed.conversation, weight, trimmed.steps, trimmed.failures, trimmed.notices
     )
     budget = case.measured.budget
-    if budget is not None and presses(case, weight, budget):
+    is_pressing = budget is not None and presses(case, weight, budget)
+    if is_pressing or await is_by_hand(case, services):
         history = await history_of(case.conversation, len(case.request.body))
-        outcome = await relieve(Room(case, budget, scales, history, services, outcome))
+        room = Room(case, budget_by_hand(case), scales, history, services, outcome)
+        outcome = await (relieve(room) if is_pressing else repeated(room))
     if outcome.label == "none" and outcome.steps:
         outcome = replace(outcome, label="trimmed")
     return outcome
@@ -37,11 +40,11 @@ async def compact(case: Case, services: Services) -> Outcome:
 async def trim(case: Case, services: Services) -> Trimmed:
     """Trim the conversation; a text that is cut is kept whole in the store first, or not cut."""
     name = partial(services.offloads.id_of, case.tenant)
-    context = StageContext(case.card.vision, name)
+    context = StageContext(case.card.vision, name, services.keeping.file_of)
     trimmed = await _trimmed(case, context)
     if not trimmed.offloads or case.is_dry:
         return trimmed
-    unkept = await services.offloads.keep(case.tenant, trimmed.offloads)
+    unkept = await services.keeping.keep_results(case.tenant, trimmed.offloads)
     services.metrics.offloads.labels("kept").inc(len(trimmed.offloads) - len(unkept))
     services.metrics.offloads.labels("refused").inc(len(unkept))
     if not unkept:

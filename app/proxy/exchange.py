@@ -9,6 +9,8 @@ from app.errors import (
     UpstreamInvalidResponse,
     UpstreamRedirect,
 )
+from app.proxy.command import command_in
+from app.proxy.command_answer import obey
 from app.proxy.interrupt import Watchdog
 from app.proxy.keep_alive import kept_alive
 from app.proxy.prepare import Prepared, prepared_or_not, replayed_or_not
@@ -26,6 +28,10 @@ async def answer(request: ChatRequest, visit: Visit, services: Services) -> None
     card = services.registry.find(request.model)
     visit.record.model = request.model
     visit.record.streams = request.streams
+    commands = services.policy.answers_commands and visit.record.mode == "on"
+    if commands and (command := command_in(request)) is not None:
+        await obey(command, visit, services)
+        return
     pause = services.policies.of(card).summary.keep_alive_seconds
     async with kept_alive(visit, pause):
         prepared = await prepared_or_not(request, card, visit, services)
@@ -41,13 +47,15 @@ async def sent_until_it_fits(
 
     Without a smaller form the client gets the upstream's own refusal. Returns what was sent last.
     """
+    pause = services.policies.of(card).summary.keep_alive_seconds
     while True:
         call = call_of(visit, services, card, "/chat/completions", prepared.body)
         relay = RelayChat(visit, services.policy, holds_overflows=prepared.sent is not None)
         refusal = await _exchange_or_refusal(call, relay, visit, services)
         if refusal is None:
             return prepared
-        again = await replayed_or_not(prepared, refusal.overflow, visit, services)
+        async with kept_alive(visit, pause):
+            again = await replayed_or_not(prepared, refusal.overflow, visit, services)
         if again is None:
             await relay.pass_on(refusal)
             return prepared

@@ -93,9 +93,12 @@ def by_kind(count: RequestCount) -> dict[str, int]:
 
 
 def window_of(measured: Measured) -> dict[str, Any] | None:
-    """Return the window and who told it."""
+    """Return the window and who told it, and what the prompt alone may take if that is less."""
     window = measured.window
-    return {"tokens": window.tokens, "source": window.source} if window else None
+    if window is None:
+        return None
+    told = {"tokens": window.tokens, "source": window.source}
+    return told | ({"input_limit": window.input_limit} if window.input_limit else {})
 
 
 def budget_of(measured: Measured) -> dict[str, int | bool] | None:

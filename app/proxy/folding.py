@@ -15,7 +15,7 @@ from app.proxy.room import Room
 from app.proxy.standing import SUMMARY, Standing
 from app.proxy.subject import Subject
 from app.proxy.summaries import PREPARED, Flight, Job
-from app.proxy.summarise import checkpoint_of, framed, summarise
+from app.proxy.summarise import checkpoint_of, framed, kept_originals, summarise
 
 MOST_ROUNDS = 4
 WOULD_STAND_HERE = "(A summary would stand here.)"
@@ -124,49 +124,26 @@ class Folding:
     async def begin(self, tokens: int) -> Flight | None:
         """Begin to write a summary, unless there is nothing to win or it failed just now."""
         room, summaries = self._room, self._room.services.summaries
-        beginning = room.history.beginning
-        if not summaries.may_try(room.case.scope, beginning, tokens):
+        if not summaries.may_try(room.case.scope, room.history.beginning, tokens):
             self.has_failed = True
             return None
         subject = self._subject()
         plan = await asyncio.to_thread(lambda: subject.plan)
         if plan is None:
             return None
-        boundary = room.history.seam_from(max(subject.boundary(plan), subject.clearing.until))
-        return summaries.begin(
-            Job(
-                room.case.scope,
-                beginning,
-                room.history.link_at(boundary),
-                self._standing.folded_until,
-                tokens,
-                room.case.policy.summary.timeout_seconds,
-                room.history,
-                partial(summarise, subject, plan, room.services),
-            )
-        )
+        return summaries.begin(job_of(room, subject, plan, tokens))
 
     def _subject(self) -> Subject:
-        room = self._room
-        steps = room.case.policy.pipeline.repeat(self._standing.unfolded, self._clearing)
-        cleared = steps[-1].conversation if steps else self._standing.unfolded
-        return Subject(
-            room.case,
-            room.budget,
-            room.scales,
-            room.history,
-            self._standing,
-            self._clearing,
-            cleared,
-            room.sign,
-        )
+        return subject_of(self._room, self._standing, self._clearing)
 
     async def by_force(self, best: Outcome) -> Outcome:
         """Fold without a model, the last thing before an overflow."""
         subject = self._subject()
-        checkpoint = await asyncio.to_thread(digested, subject)
-        if checkpoint is None:
+        plan = await asyncio.to_thread(lambda: subject.plan)
+        if plan is None:
             return best
+        source = await kept_originals(subject, plan, self._room.services)
+        checkpoint = await asyncio.to_thread(digested, subject, plan, source)
         return (await self.adopted(checkpoint, "failed-open", best))[0]
 
     async def _would_fold(self, outcome: Outcome) -> Outcome | None:
@@ -189,12 +166,41 @@ class Folding:
         )
 
 
-def digested(subject: Subject) -> Checkpoint | None:
+def subject_of(room: Room, standing: Standing, clearing: Clearing) -> Subject:
+    """Return what a summary of a conversation that stands so is written of."""
+    steps = room.case.policy.pipeline.repeat(standing.unfolded, clearing)
+    cleared = steps[-1].conversation if steps else standing.unfolded
+    return Subject(
+        room.case,
+        room.budget,
+        room.scales,
+        room.history,
+        standing,
+        clearing,
+        cleared,
+        room.sign,
+    )
+
+
+def job_of(room: Room, subject: Subject, plan: Plan, tokens: int) -> Job:
+    """Return the summary of a planned span as a job, needed at so many tokens."""
+    history = room.history
+    boundary = history.seam_from(max(subject.boundary(plan), subject.clearing.until))
+    return Job(
+        room.case.scope,
+        history.beginning,
+        history.link_at(boundary),
+        subject.standing.folded_until,
+        tokens,
+        room.case.policy.summary.timeout_seconds,
+        history,
+        partial(summarise, subject, plan, room.services),
+    )
+
+
+def digested(subject: Subject, plan: Plan, source: str) -> Checkpoint:
     """Return a checkpoint with a summary that no model wrote."""
-    plan: Plan | None = subject.plan
-    if plan is None:
-        return None
     messages = subject.standing.unfolded.messages[plan.start : plan.end]
     room = subject.case.policy.summary.summary_tokens(subject.budget)
     summary = digest(messages, room, subject.scales.count, subject.previous)
-    return checkpoint_of(subject, plan, summary)
+    return checkpoint_of(subject, plan, summary, source)

@@ -31,6 +31,14 @@ async def kept_alive(visit: Visit, pause_seconds: float) -> AsyncIterator[None]:
 
 async def _give_signs(visit: Visit, pause_seconds: float) -> None:
     await asyncio.sleep(pause_seconds)
+    if not visit.sink.started:
+        await _begin(visit)
+    while True:
+        await visit.sink.write(COMPACTING)
+        await asyncio.sleep(pause_seconds)
+
+
+async def _begin(visit: Visit) -> None:
     visit.record.status = 200
     visit.tap = StreamTap()
     await visit.sink.start(
@@ -41,6 +49,3 @@ async def _give_signs(visit: Visit, pause_seconds: float) -> None:
             (b"x-request-id", visit.record.request_id.encode("ascii")),
         ],
     )
-    while True:
-        await visit.sink.write(COMPACTING)
-        await asyncio.sleep(pause_seconds)

@@ -6,7 +6,7 @@ from app.chat.request import ChatRequest
 from app.proxy.case import Case, Outcome, body_of
 from app.proxy.compact import compact
 from app.proxy.measure import Measured, measure
-from app.proxy.replay import MOST_REPLAYS, Sent, learn_from, smaller
+from app.proxy.replay import Sent, learn_from, smaller
 from app.proxy.services import Services
 from app.proxy.visit import Visit
 from app.registry.model_card import ModelCard
@@ -81,7 +81,7 @@ async def replayed_or_not(
     if prepared.sent is None:
         return None
     try:
-        learn_from(prepared.sent, overflow, services)
+        await learn_from(prepared.sent, overflow, services)
         sent = await smaller(prepared.sent, overflow, services)
     except Exception as error:  # noqa: BLE001 - features fail open
         say_mistake("request could not be made smaller", error)
@@ -92,8 +92,7 @@ async def replayed_or_not(
     services.metrics.replays.labels("sent").inc()
     note_outcome(visit.record, sent.outcome, len(sent.case.conversation))
     visit.record.replays = sent.replays
-    again = sent if sent.replays < MOST_REPLAYS else None
-    return Prepared(sent.body, sent.outcome.count, again)
+    return Prepared(sent.body, sent.outcome.count, sent)
 
 
 def note_size(record: ExchangeRecord, measured: Measured) -> None:

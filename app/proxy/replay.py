@@ -1,9 +1,12 @@
 """The upstream says "too long": learn from it, and send the request once more, smaller."""
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from app.chat.conversation import Conversation
+from app.chat.request import ChatRequest
 from app.chat.splice import dumped, written_messages
 from app.compaction.attachments import without_current_media, without_older_media
 from app.compaction.pipeline import Step
@@ -16,6 +19,7 @@ from app.proxy.window import Window
 from app.upstream.overflow import Overflow
 
 MOST_REPLAYS = 2
+MOST_RUNGS = 8
 REPLAY = "replay"
 CLIP_OUTPUT = "clip_output"
 UNKNOWN_EXCESS = 1.15
@@ -32,18 +36,29 @@ class Sent:
     outcome: Outcome
     body: bytes
     replays: int = 0
+    output: Mapping[str, int] = field(default_factory=dict)
+    """What it asks for the answer, where that is less than the client asked."""
 
 
-def learn_from(sent: Sent, overflow: Overflow, services: Services) -> None:
+async def learn_from(sent: Sent, overflow: Overflow, services: Services) -> None:
     """Remember the limit, and what the prompt really counted, for all later requests."""
     case = sent.case
+    if await asyncio.to_thread(is_echo, case.request, overflow):
+        return
     base_url = services.destinations.base_url_of(case.card)
     model = case.request.model
     if not is_doubtful(sent, overflow):
         services.learned_windows.learn(base_url, model, overflow)
-    if overflow.prompt_tokens is not None:
+    if overflow.prompt_tokens is not None and (overflow.limit or overflow.input_limit):
         usage = (overflow.prompt_tokens, 0)
         services.calibrations.learn(base_url, model, sent.outcome.count, usage)
+
+
+def is_echo(request: ChatRequest, overflow: Overflow) -> bool:
+    """Tell whether the upstream may only have repeated the client's words, numbers and all."""
+    if not overflow.words:
+        return False
+    return overflow.words in json.dumps(request.fields, ensure_ascii=False).lower()
 
 
 def is_doubtful(sent: Sent, overflow: Overflow) -> bool:
@@ -55,34 +70,47 @@ def is_doubtful(sent: Sent, overflow: Overflow) -> bool:
 
 async def smaller(sent: Sent, overflow: Overflow, services: Services) -> Sent | None:
     """Return the request in a smaller form that should fit, or None if there is none."""
-    case = sent.case
-    if case.policy.clips_output and (clipped := with_less_output(sent, overflow)) is not None:
-        return clipped
+    if sent.replays >= MOST_REPLAYS:
+        return None
+    if sent.case.policy.clips_output:
+        if (clipped := with_less_output(sent, overflow)) is not None:
+            return clipped
+    elif overflow.limit is not None and (overflow.output_tokens or 0) >= overflow.limit:
+        return None
     room = room_for(sent, overflow)
     chosen: Outcome | None = None
+    least = len(sent.body) if overflow.is_bytes else sent.outcome.weight.tokens
     async for outcome in ladder(sent, overflow, room, services):
-        if overflow.is_bytes or is_less(outcome, chosen or sent.outcome):
-            chosen = outcome
+        size = size_of(sent.case, outcome, overflow)
+        if size < least:
+            chosen, least = outcome, size
             # A form that should fit is tried first; whoever refuses it gets the smallest.
             if not sent.replays and (overflow.is_bytes or outcome.weight.tokens <= room):
                 break
-    again = None if chosen is None else as_sent(sent, chosen)
-    is_smaller = again is not None and (not overflow.is_bytes or len(again.body) < len(sent.body))
-    return again if is_smaller else None
+    return None if chosen is None else as_sent(sent, chosen, overflow.limit, room)
 
 
-def is_less(outcome: Outcome, other: Outcome) -> bool:
-    """Tell whether an outcome has fewer tokens than another."""
-    return outcome.weight.tokens < other.weight.tokens
+def size_of(case: Case, outcome: Outcome, overflow: Overflow) -> int:
+    """Return a request's size in what the upstream complains of: bytes or tokens."""
+    if overflow.is_bytes:
+        return len(body_of(case, outcome.conversation))
+    return outcome.weight.tokens
 
 
-def as_sent(sent: Sent, outcome: Outcome) -> Sent:
-    """Return the request with another outcome."""
+def as_sent(sent: Sent, outcome: Outcome, limit: int | None, room: int) -> Sent:
+    """Return the request with another outcome; where less output was asked, as much as fits."""
     label = "trimmed" if outcome.label == "none" else outcome.label
     steps = (*outcome.steps, Step(REPLAY, outcome.conversation))
     outcome = replace(outcome, label=label, steps=steps, is_break=True)
-    body = body_of(sent.case, outcome.conversation)
-    return Sent(sent.case, outcome, body, sent.replays + 1)
+    if not sent.output:
+        body = body_of(sent.case, outcome.conversation)
+        return Sent(sent.case, outcome, body, sent.replays + 1)
+    output = dict(sent.output)
+    if limit is not None:
+        left = output_left(limit, int(outcome.weight.tokens * limit / max(1, room)))
+        output = {name: min(it, left) for name, it in output_fields(sent.case).items() if it > 0}
+    body = body_with(sent.case, outcome.conversation, output)
+    return Sent(sent.case, outcome, body, sent.replays + 1, output)
 
 
 def room_for(sent: Sent, overflow: Overflow) -> int:
@@ -113,13 +141,19 @@ async def ladder(
         yield outcome
 
 
-def media_ladder(conversation: Conversation) -> list[Conversation]:
-    """Return the conversation without older media, then without more and more of the current."""
-    steps = [without_older_media(conversation)]
-    media = sum(1 for message in steps[0].messages for _ in message.media())
-    steps += [without_current_media(steps[0], keep) for keep in range(media - 1, -1, -1)]
-    before = [conversation, *steps]
-    return [step for step, last in zip(steps, before, strict=False) if step is not last]
+def media_ladder(conversation: Conversation) -> Iterator[Conversation]:
+    """Yield the conversation without older media, then without more and more of the current.
+
+    In a few steps, however many media there are: each is written and counted anew.
+    """
+    older = without_older_media(conversation)
+    if older is not conversation:
+        yield older
+    media = sum(1 for message in older.messages for _ in message.media())
+    for keep in sorted({media * step // MOST_RUNGS for step in range(MOST_RUNGS)}, reverse=True):
+        step = without_current_media(older, keep)
+        if step is not older:
+            yield step
 
 
 async def for_window(sent: Sent, room: int, services: Services) -> Outcome:
@@ -137,33 +171,38 @@ def output_fields(case: Case) -> dict[str, int]:
 
 def with_less_output(sent: Sent, overflow: Overflow) -> Sent | None:
     """Return the request with a smaller maximum for its answer, where that is all that is wrong."""
-    asked = {name: tokens for name, tokens in output_fields(sent.case).items() if tokens > 0}
+    fields = output_fields(sent.case) | dict(sent.output)
+    asked = {name: tokens for name, tokens in fields.items() if tokens > 0}
     limit = overflow.limit
     if limit is None or not asked:
         return None
     prompt = overflow.prompt_tokens or sent.outcome.weight.tokens
     if not overflow.output_alone and (overflow.output_tokens is None or prompt >= limit):
         return None
-    left = limit - prompt - limit // 50 - 1
+    left = output_left(limit, prompt)
     if left < LEAST_ANSWER_TOKENS or left >= max(asked.values()):
         return None
-    fields = {name: min(tokens, left) for name, tokens in asked.items()}
+    output = {name: min(tokens, left) for name, tokens in asked.items()}
     outcome = sent.outcome
     steps = (*outcome.steps, Step(CLIP_OUTPUT, outcome.conversation))
     label = "trimmed" if outcome.label == "none" else outcome.label
     return Sent(
         sent.case,
         replace(outcome, steps=steps, label=label),
-        body_with(sent, fields),
+        body_with(sent.case, outcome.conversation, output),
         sent.replays + 1,
+        output,
     )
 
 
-def body_with(sent: Sent, fields: dict[str, int]) -> bytes:
+def output_left(limit: int, prompt: int) -> int:
+    """Return the output that a prompt leaves room for, with some to spare."""
+    return max(LEAST_ANSWER_TOKENS - 1, limit - prompt - limit // 50 - 1)
+
+
+def body_with(case: Case, conversation: Conversation, fields: Mapping[str, int]) -> bytes:
     """Return the body with other fields beside its messages, which keep their bytes."""
-    request = sent.case.request
-    messages = written_messages(
-        request.body, references(sent.case, sent.outcome.conversation), request.fields
-    )
-    others = {name: it for name, it in request.fields.items() if name != "messages"} | fields
+    request = case.request
+    messages = written_messages(request.body, references(case, conversation), request.fields)
+    others = {name: it for name, it in request.fields.items() if name != "messages"} | dict(fields)
     return b'{"messages":' + messages + b"," + dumped(others)[1:]

@@ -61,7 +61,7 @@ async def own_seat(case: Case, budget: Budget, services: Services) -> Seat:
         base_url,
         model,
         [(b"authorization", b"Bearer " + key.encode("ascii"))] if key else case.credentials,
-        budget.window,
+        min(budget.window, budget.input_limit or budget.window),
         listing.kind,
         ("ride", "transcript"),
     )

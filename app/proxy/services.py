@@ -9,6 +9,7 @@ from app.proxy.calibrations import Calibrations
 from app.proxy.caller import Caller
 from app.proxy.checkpoints import Checkpoints
 from app.proxy.drain import Drain
+from app.proxy.keeping import Keeping
 from app.proxy.last_seen import LastSeen
 from app.proxy.learned_windows import LearnedWindows
 from app.proxy.model_policy import ModelPolicies
@@ -17,6 +18,7 @@ from app.proxy.summaries import Summaries
 from app.proxy.tokenizers import Tokenizers
 from app.registry.model_card import ModelCard
 from app.registry.registry import ModelRegistry
+from app.store.archive import Archive
 from app.store.base import Store
 from app.telemetry.metrics import Metrics
 from app.upstream.client import Upstream
@@ -36,6 +38,8 @@ class ExchangePolicy:
     total_seconds: float
     client_stall_seconds: float
     ping_seconds: float
+    answers_commands: bool
+    """Whether the proxy answers commands in the conversation itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class Services:
     checkpoints: Checkpoints
     last_seen: LastSeen
     offloads: Offloads
+    archive: Archive | None
+    keeping: Keeping
     summaries: Summaries
     learned_windows: LearnedWindows
 
@@ -98,6 +104,8 @@ class Services:
         """
         self.upstream.open()
         await self.store.open()
+        if self.archive is not None:
+            await self.archive.open()
         self.calibrations.open()
         if self.policies.count_anything:
             await self.tokenizers.loaded(self.policies.default_encoding)
@@ -110,6 +118,9 @@ class Services:
         await self.learned_windows.close()
         await self.last_seen.close()
         await self.checkpoints.close()
+        await self.keeping.close()
+        if self.archive is not None:
+            await self.archive.close()
         await self.store.close()
         await self.windows.close()
         await self.upstream.close()

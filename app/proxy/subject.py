@@ -32,6 +32,10 @@ class Subject:
     cleared: Conversation
     """The unfolded conversation without it."""
     sign: Sign
+    keep_turns: int | None = None
+    """How many turns a compaction by hand leaves alone, whatever their size."""
+    wish: str = ""
+    """What the user wants of the summary."""
 
     @cached_property
     def returned(self) -> Returned | None:
@@ -88,10 +92,17 @@ class Subject:
         first = self.cleared.instructions
         fixed = weight.tokens - sum(sizes[first:])
         fixed += self.case.policy.summary.summary_tokens(self.budget)
-        found = plan(self.cleared, sizes, self.budget, start=self.start, fixed=fixed)
-        if found is None or self.span_tokens(found) < LEAST_SHARE * self.budget.trigger:
-            return None
-        return found
+        found = plan(
+            self.cleared,
+            sizes,
+            self.budget,
+            start=self.start,
+            fixed=fixed,
+            keep_turns=self.keep_turns,
+        )
+        if found is None or self.keep_turns is not None:
+            return found
+        return found if self.span_tokens(found) >= LEAST_SHARE * self.budget.trigger else None
 
     def span_tokens(self, its: Plan) -> int:
         """Return the tokens that a plan's span has as it is sent today."""

@@ -29,7 +29,7 @@ BREAKER_FAILURES = 5
 BREAKER_SECONDS = 30.0
 
 Flight = asyncio.Task[Checkpoint | None]
-_Key = tuple[Scope, bytes, int]
+_Key = tuple[Scope, bytes, int, str]
 Write = Callable[[], Awaitable[Checkpoint]]
 
 
@@ -57,6 +57,8 @@ class Job:
     timeout_seconds: float
     history: History
     write: Write
+    wish: str = ""
+    """What the user wants of the summary, which then is no other request's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class _Failure:
     until: float
     tokens: int
     """The size below which it is not tried again, whatever the time; 0 if only time matters."""
+    reason: str
 
 
 class Summaries:
@@ -92,7 +95,7 @@ class Summaries:
 
     def under_way(self, scope: Scope, links: Collection[bytes]) -> Flight | None:
         """Return the summary that is being written of a prefix of this history."""
-        for (its_scope, link, _), flight in self._running.items():
+        for (its_scope, link, *_), flight in self._running.items():
             if its_scope == scope and link in links:
                 return flight
         return None
@@ -103,6 +106,11 @@ class Summaries:
         if failure is None:
             return True
         return self._clock() >= failure.until and tokens >= failure.tokens
+
+    def reason_of(self, job: Job) -> str:
+        """Return why the last summary of this conversation failed."""
+        failure = self._failures.get((job.scope, job.conversation))
+        return failure.reason if failure else "unavailable"
 
     def look_ahead(
         self, key: tuple[Scope, bytes], tokens: int, look: Callable[[], Awaitable[bool]]
@@ -131,7 +139,7 @@ class Summaries:
 
     def begin(self, job: Job) -> Flight:
         """Begin to write a summary, or join whoever writes it already, or just has."""
-        key = (job.scope, job.link, job.start)
+        key = (job.scope, job.link, job.start, job.wish)
         flight = self._running.get(key) or self._landed.get(key)
         if flight is None:
             flight = self._running[key] = asyncio.create_task(self._write(job))
@@ -190,6 +198,7 @@ class Summaries:
         One that dies while it writes loses its lease, and somebody else takes over.
         """
         key = b"summary" + job.scope.fingerprint + job.link
+        key += job.wish.encode("utf-8", "replace")
         while True:
             lease = await self._leases.lease(key, LEASE_SECONDS)
             theirs = await self._written_elsewhere(job)
@@ -209,6 +218,8 @@ class Summaries:
 
     async def _written_elsewhere(self, job: Job) -> Checkpoint | None:
         """Return a summary of this span that another process has written by now."""
+        if job.wish:
+            return None
         history = job.history
         reach = history.links.index(job.link) + 1
         seams = [seam for seam in history.seams if seam <= reach]
@@ -222,7 +233,7 @@ class Summaries:
         count = before.count + 1 if before else 1
         pause = max(PAUSES_SECONDS[min(count, 3) - 1], failure.retry_after or 0)
         least = int(job.tokens * GROWTH) if failure.reason == "no_gain" else 0
-        self._failures.put(key, _Failure(count, self._clock() + pause, least))
+        self._failures.put(key, _Failure(count, self._clock() + pause, least, failure.reason))
         self._metrics.summaries.labels("failed").inc()
         self._metrics.summary_failures.labels(failure.reason).inc()
         say("no summary was written", WARNING, reason=failure.reason, next_try_seconds=pause)

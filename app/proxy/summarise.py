@@ -14,6 +14,7 @@ from app.compaction.summary.prompt import instruction, repair_instruction
 from app.compaction.summary.transcript import transcript, transcript_prompt
 from app.compaction.summary.validate import SummaryAnswer, Verdict, verdict
 from app.errors import UpstreamError, UpstreamUnavailable
+from app.proxy.keeping import SpanOfMessages
 from app.proxy.seats import Seat, Shape, seats_for
 from app.proxy.services import Services
 from app.proxy.side_query import Prompt, call_for, rendered, ride
@@ -46,8 +47,24 @@ async def summarise(subject: Subject, plan: Plan, services: Services) -> Checkpo
         except SummaryFailed as error:
             failure = error
         else:
-            return await asyncio.to_thread(checkpoint_of, subject, done, summary)
+            source = await kept_originals(subject, done, services)
+            return await asyncio.to_thread(checkpoint_of, subject, done, summary, source)
     raise failure
+
+
+async def kept_originals(subject: Subject, plan: Plan, services: Services) -> str:
+    """Keep the client's own messages of a span; return the line that says where they are."""
+    start, end = subject.standing.folded_until, subject.boundary(plan)
+    history = subject.history
+    return await services.keeping.keep_span(
+        SpanOfMessages(
+            subject.case.tenant,
+            history.link_at(end).hex(),
+            subject.case.conversation.fields[start:end],
+            start,
+            history.link_at(start).hex() if start else None,
+        )
+    )
 
 
 async def asked(subject: Subject, plan: Plan, seat: Seat, services: Services) -> tuple[str, Plan]:
@@ -63,9 +80,11 @@ async def asked(subject: Subject, plan: Plan, seat: Seat, services: Services) ->
     raise failure
 
 
-def checkpoint_of(subject: Subject, plan: Plan, summary: str) -> Checkpoint:
+def checkpoint_of(subject: Subject, plan: Plan, summary: str, source: str) -> Checkpoint:
     """Return what is left behind: the summary with what it lost and the user's own words."""
     text = framed(subject, plan, summary)
+    if source:
+        text = f"{text}\n{source}"
     boundary = subject.boundary(plan)
     return Checkpoint(
         subject.history.seam_from(max(boundary, subject.clearing.until)),
@@ -104,7 +123,7 @@ class Question:
         policy = subject.case.policy.summary
         self._cap = policy.summary_tokens(subject.budget)
         self._instruction = instruction(
-            template=policy.instruction, previous=bool(subject.previous)
+            template=policy.instruction, previous=bool(subject.previous), extra=subject.wish
         )
 
     async def ask(self, plan: Plan) -> tuple[str, Plan]:

@@ -3,7 +3,7 @@
 import re
 from collections import ChainMap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import orjson
@@ -145,6 +145,8 @@ class Overflow:
     """Whether the body was too large on the wire, whatever its tokens."""
     output_alone: bool = False
     """Whether the request is known to be accepted once it wants less output."""
+    words: str = field(default="", compare=False)
+    """The sentence that the numbers stand in, in lower case: it may be the client's own."""
 
 
 def overflow_in(status: int, body: bytes) -> Overflow | None:
@@ -163,7 +165,8 @@ def overflow_in(status: int, body: bytes) -> Overflow | None:
         return None
     told = [*map(_told_by_fields, errors), *map(_told_by_words, texts)]
     if any(numbers is not None for numbers in told) or codes & _OVERFLOW_CODES:
-        return _overflow(ChainMap(*(numbers or {} for numbers in told)))
+        words = next((match[0] for match in map(_form_in, texts) if match), "")
+        return replace(_overflow(ChainMap(*(numbers or {} for numbers in told))), words=words)
     if status == 413 or codes & _BYTES_CODES or any(map(_BYTES_WORDS.search, texts)):
         return Overflow(is_bytes=True)
     return None
@@ -219,9 +222,14 @@ def _told_by_fields(error: Mapping[str, Any]) -> dict[str, int] | None:
     return {"limit": limit, "prompt": prompt} if type(limit) is type(prompt) is int else None
 
 
+def _form_in(text: str) -> re.Match[str] | None:
+    """Return the first form that a text has."""
+    return next(filter(None, (form.search(text) for form in _FORMS)), None)
+
+
 def _told_by_words(text: str) -> dict[str, int] | None:
     """Return the numbers of the first form in a text, none if they may be anyone's words."""
-    match = next(filter(None, (form.search(text) for form in _FORMS)), None)
+    match = _form_in(text)
     if match is None:
         return None
     if not _LEAD.fullmatch(text, 0, match.start()):

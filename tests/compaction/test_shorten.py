@@ -2,7 +2,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.compaction.shorten import Note, byte_count, exceeds, omission_note, shortened
+from app.compaction.shorten import (
+    Note,
+    byte_count,
+    exceeds,
+    omission_note,
+    shortened,
+    shortened_file,
+)
 
 texts = st.text("ab1\n é漢😀\ud83d\ude00", max_size=160)
 limits = st.integers(0, 200)
@@ -159,3 +166,26 @@ def test_cutting_twice_is_cutting_once(text: str, limit: int, note: Note, other:
 @given(texts, limits)
 def test_the_same_text_is_cut_the_same_way(text: str, limit: int) -> None:
     assert shortened(text, limit, plain) == shortened("".join(list(text)), limit, plain)
+
+
+def test_a_note_that_names_a_file_names_the_line_to_go_on_from() -> None:
+    text = "".join(f"line {n}\n" for n in range(1, 2_001))
+
+    cut = shortened_file(text, 500, "data/tool_result/ab.txt")
+
+    head, _, rest = cut.partition("[Tool output truncated: ")
+    line = int(rest.partition("go on from line ")[2].partition("]")[0])
+    assert len(cut) <= 500
+    assert head.endswith(f"line {line - 1}\n")
+    assert "[full text: data/tool_result/ab.txt, " in cut
+    assert shortened_file(cut, 500, "data/tool_result/ab.txt") is cut
+
+
+def test_in_a_line_that_is_cut_one_goes_on_from_that_line() -> None:
+    text = "first\n" + "x" * 5_000
+
+    cut = shortened_file(text, 300, "f.txt")
+
+    assert "go on from line 2]" in cut
+    assert len(cut) <= 300
+    assert shortened_file("short", 300, "f.txt") == "short"

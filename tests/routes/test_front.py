@@ -338,6 +338,7 @@ def test_there_is_no_route_that_this_list_does_not_know() -> None:
     assert paths_of(front._app.routes) == OWN  # type: ignore[attr-defined]
     assert {*front._exact, *front._below} == {
         "/v1/chat/completions",
+        "/v1/chat/compact",
         "/v1/chat/explain",
         "/v1/offload/",
         *ALLOWED,

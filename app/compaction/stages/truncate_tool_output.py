@@ -10,7 +10,7 @@ from app.chat.media import Path
 from app.chat.message import Message
 from app.chat.result_texts import texts_in, with_plain_parts_joined
 from app.chat.tool_names import tool_name_of_results
-from app.compaction.shorten import byte_count, exceeds, omission_note, shortened
+from app.compaction.shorten import byte_count, exceeds, omission_note, shortened, shortened_file
 from app.compaction.stage import StageContext, StageResult
 
 LEAST_SHARE_BYTES = 200
@@ -134,7 +134,10 @@ class _Cutting:
         offload_id = None if name is None else name(text)
         if offload_id in self._context.whole:
             return text
-        cut = shortened(text, max_bytes, partial(omission_note, offload_id=offload_id))
+        if offload_id is not None and self._context.file_of is not None:
+            cut = shortened_file(text, max_bytes, self._context.file_of(offload_id))
+        else:
+            cut = shortened(text, max_bytes, partial(omission_note, offload_id=offload_id))
         if offload_id is not None and cut is not text:
             self.offloads[offload_id] = text
         return cut
