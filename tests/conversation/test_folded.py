@@ -212,7 +212,7 @@ def test_a_long_result_full_of_entities_is_changed_in_no_time() -> None:
 
     with_folded_results(content, {0: "new"})
 
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 1.5
 
 
 blocks = (
@@ -290,7 +290,7 @@ def test_a_text_made_to_hurt_takes_no_time(bomb: str) -> None:
 
     folded_results(f'<details type="tool_calls" result="{megabyte}')
 
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 1.5
 
 
 def test_many_attributes_take_no_time() -> None:
@@ -299,4 +299,4 @@ def test_many_attributes_take_no_time() -> None:
 
     folded_results(f'<details type="tool_calls"{megabyte}><summary></summary></details>')
 
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 1.5

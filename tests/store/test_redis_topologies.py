@@ -37,7 +37,7 @@ async def opened(url: str, heard: list[tuple[str, str]] | None = None) -> AsyncI
         notice=lambda *said: complaints.append(said),
         pause_seconds=0.2,
         # What is shown here is where commands go, on a machine that may be busy.
-        wait_seconds=1,
+        wait_seconds=3,
     )
     try:
         await store.open()
