@@ -60,16 +60,25 @@ class Checkpoints:
         self._writes: dict[asyncio.Task[bool], bytes] = {}
 
     async def find(
-        self, scope: Scope, seams: Sequence[int], links: Sequence[bytes], kind: str = KIND
+        self,
+        scope: Scope,
+        seams: Sequence[int],
+        links: Sequence[bytes],
+        kind: str = KIND,
+        *,
+        anew: bool = False,
     ) -> Checkpoint | None:
-        """Return the checkpoint of the longest prefix that has one; `links` follow messages."""
+        """Return the checkpoint of the longest prefix that has one; `links` follow messages.
+
+        `anew` asks the store even for what it was asked for just now.
+        """
         key = scope.key(self._store, kind)
         longest_first: Iterable[bytes] = (
             address_of(key, links[seam - 1]) for seam in reversed(seams) if seam
         )
         if len(seams) > INLINE_SEAMS:
             longest_first = await asyncio.to_thread(list, longest_first)
-        questions, known = self._walk(longest_first)
+        questions, known = self._walk(longest_first, anew=anew)
         rows = await self._store.get_many(kind, questions) if questions else {}
         for address in questions:
             checkpoint = self._read(address, rows.get(address))
@@ -91,12 +100,18 @@ class Checkpoints:
         writing.add_done_callback(self._writes.pop)
         return await asyncio.shield(writing)
 
+    def address(self, scope: Scope, link: bytes, kind: str) -> bytes:
+        """Return the name of a history's own among all who share the store."""
+        return scope.address(self._store, kind, link)
+
     async def close(self) -> None:
         """Wait for what is being written, but not for ever."""
         if self._writes:
             await asyncio.wait(self._writes, timeout=CLOSE_SECONDS)
 
-    def _walk(self, longest_first: Iterable[bytes]) -> tuple[list[bytes], bytes | None]:
+    def _walk(
+        self, longest_first: Iterable[bytes], *, anew: bool
+    ) -> tuple[list[bytes], bytes | None]:
         """Return what to ask the store for, and the longest prefix that memory knows.
 
         That one is asked for too: another process may have replaced it, and all must send the
@@ -107,7 +122,7 @@ class Checkpoints:
         now = self._clock()
         known = None
         for address in longest_first:
-            if asked_at is None:
+            if asked_at is None and not anew:
                 asked_at = self._asked_lately(address, now)
             known = address if address in self._local else None
             if asked_at is None and address not in self._writes.values():

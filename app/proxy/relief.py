@@ -17,9 +17,17 @@ GROWTH_SHARE = 1 / 3
 
 async def relieve(room: Room) -> Outcome:
     """Repeat what was decided about this history before, and decide anew if that is due."""
-    standing = await room.stand(await room.find())
+    found = await room.find()
+    standing = await room.stand(found)
     outcome = await room.outcome(standing)
     over = is_due(room, outcome.weight.tokens, standing)
+    if over:
+        # What another process decided since the last look must be repeated, not decided again.
+        newer = await room.find(anew=True)
+        if newer != found:
+            standing = await room.stand(newer)
+            outcome = await room.outcome(standing)
+            over = is_due(room, outcome.weight.tokens, standing)
     idle = await is_idle(room)
     if over or idle:
         return await decide(room, standing, outcome, over=over)

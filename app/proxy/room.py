@@ -29,12 +29,14 @@ class Room:
     trimmed: Outcome
     """The request behind the trimming stages, before anything else."""
 
-    async def find(self, kind: str = KIND) -> Checkpoint | None:
+    async def find(self, kind: str = KIND, *, anew: bool = False) -> Checkpoint | None:
         """Return what an earlier request of this conversation left behind."""
         history = self.history
         answered = answered_until(self.case.conversation)
         seams = [seam for seam in history.seams if seam <= answered]
-        return await self.services.checkpoints.find(self.case.scope, seams, history.links, kind)
+        return await self.services.checkpoints.find(
+            self.case.scope, seams, history.links, kind, anew=anew
+        )
 
     async def keep(self, checkpoint: Checkpoint) -> None:
         """Leave a checkpoint behind for later requests, unless this is only a look."""

@@ -19,7 +19,7 @@ from app.proxy.tokenizers import Tokenizers
 from app.registry.model_card import ModelCard
 from app.registry.registry import ModelRegistry
 from app.store.archive import Archive
-from app.store.base import Store
+from app.store.open import ForgivingStore
 from app.telemetry.metrics import Metrics
 from app.upstream.client import Upstream
 from app.upstream.discovery import Windows
@@ -81,7 +81,7 @@ class Services:
     metrics: Metrics
     admission: Admission
     drain: Drain
-    store: Store
+    store: ForgivingStore
     policies: ModelPolicies
     tokenizers: Tokenizers
     calibrations: Calibrations

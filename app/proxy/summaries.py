@@ -17,6 +17,7 @@ from app.telemetry.metrics import Metrics
 from app.upstream.breaker import Breakers
 
 PREPARED = "prepared"
+WRITING = "writing"
 PAUSES_SECONDS = (60.0, 300.0, 900.0)
 GROWTH = 1.1
 REMEMBERED_FAILURES = 10_000
@@ -165,7 +166,6 @@ class Summaries:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _write(self, job: Job) -> Checkpoint | None:
-        started = self._clock()
         try:
             async with asyncio.timeout(job.timeout_seconds):
                 checkpoint = await self._written_once(job)
@@ -180,15 +180,6 @@ class Summaries:
             self._failed(job, SummaryFailed("mistake"))
         else:
             self._failures.forget((job.scope, job.conversation))
-            self._metrics.summaries.labels("written").inc()
-            seconds = self._clock() - started
-            self._metrics.summary_seconds.observe(seconds)
-            say(
-                "a summary was written",
-                folded_messages=checkpoint.folded_until,
-                chars=len(checkpoint.text),
-                seconds=round(seconds, 2),
-            )
             return checkpoint
         return None
 
@@ -197,8 +188,8 @@ class Summaries:
 
         One that dies while it writes loses its lease, and somebody else takes over.
         """
-        key = b"summary" + job.scope.fingerprint + job.link
-        key += job.wish.encode("utf-8", "replace")
+        name = job.link + job.wish.encode("utf-8", "replace")
+        key = self._checkpoints.address(job.scope, name, WRITING)
         while True:
             lease = await self._leases.lease(key, LEASE_SECONDS)
             theirs = await self._written_elsewhere(job)
@@ -210,8 +201,18 @@ class Summaries:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _written(self, job: Job) -> Checkpoint:
+        started = self._clock()
         async with self._slots:
             checkpoint = await job.write()
+        seconds = self._clock() - started
+        self._metrics.summaries.labels("written").inc()
+        self._metrics.summary_seconds.observe(seconds)
+        say(
+            "a summary was written",
+            folded_messages=checkpoint.folded_until,
+            chars=len(checkpoint.text),
+            seconds=round(seconds, 2),
+        )
         link = job.history.link_at(checkpoint.until)
         await self._checkpoints.keep(job.scope, link, checkpoint, PREPARED)
         return checkpoint

@@ -22,10 +22,15 @@ def ops_routes(services: Services, admin: AdminGate, *, metrics_enabled: bool) -
     @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz")
     async def ready(response: Response) -> dict[str, str]:
-        """Tell whether new requests are welcome: 503 as soon as the server is stopping."""
+        """Tell whether new requests are welcome: 503 as soon as the server is stopping.
+
+        A store that could not be opened costs no request anything: it is told, and no more.
+        """
         if services.drain.is_stopping:
             response.status_code = 503
             return {"status": "stopping"}
+        if services.store.is_degraded:
+            return {"status": "ready", "degraded": "store"}
         return {"status": "ready"}
 
     if metrics_enabled:

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -276,3 +277,18 @@ async def test_a_proxy_that_cannot_be_opened_says_so_and_does_not_start() -> Non
 
     assert json.loads(told.getvalue())["message"] == "the proxy could not start"
     assert "canary" not in told.getvalue()
+
+
+async def test_a_store_that_cannot_be_opened_is_told_and_costs_nothing(tmp_path: Path) -> None:
+    """FAULTS D3, D5: memory instead, and readiness says so."""
+    (tmp_path / "file").write_text("no folder")
+    store = {"url": f"sqlite:///{tmp_path}/file/x.db"}
+    async with (
+        fake_model(polite) as model,
+        running_proxy(model.url, store=store) as proxy,
+        http_client(proxy) as client,
+    ):
+        answer = await client.get("/readyz")
+
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "ready", "degraded": "store"}
