@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from pydantic import SecretStr
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from app.chat.request import RequestLimits
 from app.compaction.budget import BudgetPolicy
@@ -27,6 +28,7 @@ from app.proxy.admission import Admission
 from app.proxy.calibrations import Calibrations
 from app.proxy.checkpoints import Checkpoints
 from app.proxy.drain import Drain
+from app.proxy.exchanges import Exchanges
 from app.proxy.keeping import Keeping
 from app.proxy.last_seen import LastSeen
 from app.proxy.learned_windows import LearnedWindows
@@ -39,6 +41,7 @@ from app.proxy.tokenizers import Tokenizers
 from app.registry.registry import BadRegistry, ModelRegistry, read_registry
 from app.routes.chat import ChatCompletions
 from app.routes.compact import Compact
+from app.routes.dashboard import Dashboard
 from app.routes.error_responses import error_body, error_headers
 from app.routes.explain import Explain
 from app.routes.forward import forwards
@@ -76,6 +79,9 @@ def create_app(
         redirect_slashes=False,
     )
     app.include_router(ops_routes(services, admin, metrics_enabled=settings.metrics.enabled))
+    if settings.dashboard.enabled:
+        dashboard = Dashboard(services, admin, has_key=settings.auth.admin_key is not None)
+        app.router.routes.append(Route("/dashboard{rest:path}", dashboard))
     app.add_exception_handler(HTTPException, answer_http_exception)
     app.add_exception_handler(ProxyError, answer_proxy_error)
     app.add_exception_handler(Exception, answer_mistake)
@@ -142,6 +148,11 @@ def make_services(
         ),
         learned_windows=LearnedWindows(store),
         summaries=Summaries(checkpoints, store, metrics, settings.summary.concurrency),
+        exchanges=Exchanges(
+            store,
+            enabled=settings.dashboard.enabled,
+            show_text=settings.dashboard.show_text,
+        ),
     )
 
 

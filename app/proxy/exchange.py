@@ -35,6 +35,7 @@ async def answer(request: ChatRequest, visit: Visit, services: Services) -> None
     pause = services.policies.of(card).summary.keep_alive_seconds
     async with kept_alive(visit, pause):
         prepared = await prepared_or_not(request, card, visit, services)
+    visit.record.prepared()
     prepared = await sent_until_it_fits(prepared, card, visit, services)
     if prepared.count is not None:
         learn(prepared.count, services.destinations.base_url_of(card), visit, services)

@@ -6,6 +6,7 @@ from app.chat.request import ChatRequest
 from app.proxy.case import Case, Outcome, body_of
 from app.proxy.compact import compact
 from app.proxy.measure import Measured, measure
+from app.proxy.note_exchange import note_exchange
 from app.proxy.replay import Sent, learn_from, smaller
 from app.proxy.services import Services
 from app.proxy.visit import Visit
@@ -67,6 +68,7 @@ async def prepared(
     )
     outcome = await compact(case, services)
     note_outcome(record, outcome, len(measured.conversation))
+    note_exchange(case, outcome, record, services)
     if observes:
         return Prepared(request.body, measured.count)
     body = body_of(case, outcome.conversation)
@@ -92,6 +94,7 @@ async def replayed_or_not(
     services.metrics.replays.labels("sent").inc()
     note_outcome(visit.record, sent.outcome, len(sent.case.conversation))
     visit.record.replays = sent.replays
+    note_exchange(sent.case, sent.outcome, visit.record, services)
     return Prepared(sent.body, sent.outcome.count, sent)
 
 

@@ -9,6 +9,7 @@ from app.proxy.calibrations import Calibrations
 from app.proxy.caller import Caller
 from app.proxy.checkpoints import Checkpoints
 from app.proxy.drain import Drain
+from app.proxy.exchanges import Exchanges
 from app.proxy.keeping import Keeping
 from app.proxy.last_seen import LastSeen
 from app.proxy.learned_windows import LearnedWindows
@@ -92,6 +93,7 @@ class Services:
     keeping: Keeping
     summaries: Summaries
     learned_windows: LearnedWindows
+    exchanges: Exchanges
 
     def mode_of(self, model: str) -> str:
         """Return the mode that is configured for a model."""
@@ -107,11 +109,13 @@ class Services:
         if self.archive is not None:
             await self.archive.open()
         self.calibrations.open()
+        self.exchanges.open()
         if self.policies.count_anything:
             await self.tokenizers.loaded(self.policies.default_encoding)
 
     async def close(self) -> None:
         """Close it again, in the opposite order."""
+        await self.exchanges.close()
         await self.summaries.close()
         await self.tokenizers.close()
         await self.calibrations.close()

@@ -122,6 +122,7 @@ class Front:
         try:
             record.finish()
             services.metrics.observe(record)
+            services.exchanges.add(record)
         except Exception as error:  # noqa: BLE001 - the client has its answer already
             say_mistake("request could not be counted", error)
         say("request", **record.log_fields())

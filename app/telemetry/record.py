@@ -16,6 +16,8 @@ class ExchangeRecord:
     started: float = field(default_factory=time.perf_counter)
     tenant: str = ""
     model: str = ""
+    conversation: str = ""
+    """A short name that all requests of one conversation share; empty if nobody asked for it."""
     streams: bool = False
     mode: str = "on"
     compaction: str = "none"
@@ -35,6 +37,8 @@ class ExchangeRecord:
     tokens_after: int | None = None
     window: int = 0
     window_source: str = ""
+    prepared_seconds: float | None = None
+    """When the request was ready to be sent; summaries it waited for are in it."""
     upstream_seconds: float | None = None
     retried: bool = False
     replays: int = 0
@@ -44,10 +48,16 @@ class ExchangeRecord:
     completion_tokens: int = 0
     cached_tokens: int = 0
     seconds: float = 0.0
+    detail: bytes = b""
+    """What became of each message, for the operator's page: JSON, a few kilobytes."""
 
     def finish(self) -> None:
         """Stop the clock."""
         self.seconds = time.perf_counter() - self.started
+
+    def prepared(self) -> None:
+        """Note how long it took until the request could be sent."""
+        self.prepared_seconds = time.perf_counter() - self.started
 
     def upstream_answered(self) -> None:
         """Note how long the upstream took to begin."""

@@ -1,0 +1,39 @@
+"""A short name for a conversation, the same for all its requests, that tells nothing of it."""
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any
+
+from app.chat.conversation import Conversation
+from app.store.base import Store
+
+MESSAGES = 8
+PARTS = 8
+CHARS = 2_000
+BYTES = 6
+
+
+def conversation_name(conversation: Conversation, tenant: str, store: Store) -> str:
+    """Return the name by which the operator's page puts a conversation's requests together.
+
+    It is made from how the conversation begins, up to the first user message, and only from the
+    heads of its texts: every request pays for it. The store's secret makes it unguessable.
+    """
+    digest = blake2b()
+    for fields in conversation.fields[:MESSAGES]:
+        for part in (str(fields.get("role")), *heads_of(fields.get("content"))):
+            piece = part.encode("utf-8", "surrogatepass")
+            digest.update(len(piece).to_bytes(4, "big") + piece)
+        if fields.get("role") == "user":
+            break
+    return store.address(b"conversation", tenant.encode(), digest.digest())[:BYTES].hex()
+
+
+def heads_of(content: Any) -> Iterator[str]:
+    """Yield the beginnings of a content's texts; of media only that they are there."""
+    if type(content) is str:
+        yield content[:CHARS]
+    elif type(content) is list:
+        for part in content[:PARTS]:
+            text = part.get("text") if type(part) is dict else part
+            yield text[:CHARS] if type(text) is str else ""

@@ -1,0 +1,84 @@
+// The list of chats, the newest first; new ones are put on top so that nothing moves under a hand.
+
+import { byId, chip, el } from "./dom.js";
+import { duration, exact, isTrouble, outcomeOf, short, stageName, time, upstreamTime } from "./format.js";
+
+const SHOWN = 100;
+const FILTERS = {
+  all: () => true,
+  changed: (row) => row.stages.length > 0,
+  compacted: (row) => row.is_break,
+  trouble: isTrouble,
+};
+
+let filter = FILTERS.all;
+let open = () => {};
+
+export function setUpRequests(onOpen) {
+  open = onOpen;
+}
+
+export function chooseFilter(name, rows) {
+  filter = FILTERS[name] ?? FILTERS.all;
+  byId("requests").replaceChildren();
+  addRequests(rows);
+}
+
+export function addRequests(rows) {
+  const list = byId("requests");
+  const lines = rows.filter(filter).slice(-SHOWN).reverse().map(line);
+  list.prepend(...lines);
+  while (list.children.length > SHOWN) list.lastChild.remove();
+  byId("empty").hidden = list.children.length > 0;
+}
+
+function gauge([before, after], window) {
+  const whole = Math.max(window, before, 1);
+  const bar = el("span", { class: "gauge", title: window ? `window ${exact(window)}` : "window unknown" }, el("i"), el("i"));
+  [before, after].forEach((tokens, index) => { bar.children[index].style.width = `${(100 * tokens) / whole}%`; });
+  if (window && before > window) {
+    const mark = el("b");
+    mark.style.left = `${(100 * window) / whole}%`;
+    bar.append(mark);
+  }
+  return bar;
+}
+
+function tokens(row) {
+  const [before, after] = row.tokens;
+  if (before === null) return el("span", { class: "tokens soft" }, "not measured");
+  const isLess = after !== null && after !== before;
+  const text = isLess ? `${exact(before)} → ${exact(after)}` : exact(before);
+  return el("span", { class: "tokens" }, text, el("span", { class: "soft" }, row.window ? ` of ${short(row.window)}` : ""), gauge([before, after ?? before], row.window));
+}
+
+function done(row) {
+  const [words, kind] = outcomeOf(row);
+  const isTold = (stage) => stage === "summary" && row.tokens[0] !== null;
+  const chips = [chip(words, kind)];
+  if (row.is_break) chips.push(chip("▼ compacted", "warn"));
+  chips.push(...row.stages.filter((stage) => !isTold(stage)).map((stage) => chip(stageName(stage))));
+  if (row.replays) chips.push(chip(`${row.replays} × too long`, "warn"));
+  chips.push(...row.failed_stages.map((stage) => chip(`${stageName(stage)} failed`, "bad")));
+  return el("span", { class: "done" }, ...chips);
+}
+
+function waits(row) {
+  const own = duration(row.prepared_ms);
+  const model = duration(upstreamTime(row));
+  return el("span", { class: "wait", title: "in the proxy, summaries included · until the model's answer began" }, `proxy ${own} · model ${model}`);
+}
+
+function status(row) {
+  const kind = row.status >= 500 || row.status === 0 ? "bad" : row.status >= 400 || row.code ? "warn" : "good";
+  return el("span", { class: "status" }, chip(String(row.status || "–"), kind, row.code));
+}
+
+function line(row) {
+  const button = el("button", { class: "request", type: "button" },
+    el("span", { class: "time" }, time(row.at)),
+    el("span", { class: "model", title: row.model }, row.model || "(no model)"),
+    tokens(row), done(row), waits(row), status(row));
+  button.addEventListener("click", () => open(row));
+  return el("li", {}, button);
+}

@@ -1,0 +1,106 @@
+"""The latest chats of this process for the operator's page: bounded, and without their text."""
+
+import secrets
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+from app.telemetry.record import CHAT, ExchangeRecord
+from app.telemetry.totals import Totals
+
+ROWS = 500
+DETAILS = 200
+DETAIL_BYTES = 64 * 1024
+
+Row = dict[str, Any]
+
+
+class History:
+    """Keeps a row for each of the latest chats, the details of fewer, and totals of all."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.worker = secrets.token_hex(4)
+        self.started = clock()
+        self.totals = Totals()
+        self._clock = clock
+        self._rows: deque[Row] = deque(maxlen=ROWS)
+        self._details: OrderedDict[int, bytes] = OrderedDict()
+
+    @property
+    def count(self) -> int:
+        """How many chats there were."""
+        return self.totals.chats
+
+    def add(self, record: ExchangeRecord) -> None:
+        """Take in a finished exchange; of others than chats only their number."""
+        if record.route != CHAT:
+            self.totals.others += 1
+            return
+        number = self.totals.chats
+        self.totals.add(record)
+        detail = record.detail if len(record.detail) <= DETAIL_BYTES else b""
+        row = row_of(record)
+        self._rows.append(
+            {
+                "id": f"{self.worker}-{number}",
+                "worker": self.worker,
+                "number": number,
+                "at": round(self._clock(), 3),
+                **row,
+                "has_detail": bool(detail),
+            }
+        )
+        if detail:
+            self._details[number] = detail
+            if len(self._details) > DETAILS:
+                self._details.popitem(last=False)
+
+    def rows_from(self, number: int) -> list[Row]:
+        """Return the rows from this number on, as far back as they are kept."""
+        skipped = max(0, number - (self.count - len(self._rows)))
+        return list(islice(self._rows, skipped, None))
+
+    def detail(self, number: int) -> bytes | None:
+        """Return what is kept about one chat beside its row."""
+        return self._details.get(number)
+
+
+def row_of(record: ExchangeRecord) -> Row:
+    """Return what the page shows of an exchange: no text, no header, no key."""
+    return {
+        "request_id": record.request_id,
+        "tenant": record.tenant[:12],
+        "conversation": record.conversation,
+        "model": printable(record.model[:128]),
+        "mode": record.mode,
+        "streams": record.streams,
+        "status": record.status,
+        "code": record.code,
+        "compaction": record.compaction,
+        "stages": list(record.stages),
+        "failed_stages": list(record.failed_stages),
+        "is_break": record.is_break,
+        "replays": record.replays,
+        "messages": [record.messages_before, record.messages_after],
+        "tokens": [record.tokens_before, record.tokens_after],
+        "window": record.window,
+        "window_source": record.window_source,
+        "prompt_tokens": record.prompt_tokens,
+        "cached_tokens": record.cached_tokens,
+        "completion_tokens": record.completion_tokens,
+        "prepared_ms": milliseconds(record.prepared_seconds),
+        "upstream_ms": milliseconds(record.upstream_seconds),
+        "ms": milliseconds(record.seconds),
+    }
+
+
+def milliseconds(seconds: float | None) -> float | None:
+    """Return the time in milliseconds."""
+    return None if seconds is None else round(seconds * 1000, 1)
+
+
+def printable(text: str) -> str:
+    """Return the text without lone surrogates, which no JSON of ours can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -1,0 +1,55 @@
+"""The name by which a conversation's requests are put together."""
+
+from typing import Any
+
+from app.proxy.conversation_name import CHARS, conversation_name
+from app.store.memory import MemoryStore
+from tests.conversation.shapes import conversation, image, says, system, text, user
+
+STORE = MemoryStore(b"secret")
+
+
+def name(*messages: dict[str, Any], tenant: str = "t") -> str:
+    return conversation_name(conversation(*messages), tenant, STORE)
+
+
+def test_a_conversation_keeps_its_name_while_it_grows() -> None:
+    begun = name(system(), user("one"))
+
+    assert name(system(), user("one"), says("ok"), user("two")) == begun
+    assert len(begun) == 12
+
+
+def test_another_beginning_tenant_or_deployment_has_another_name() -> None:
+    given = conversation(system(), user("one"))
+    names = {
+        name(system(), user("one")),
+        name(system(), user("two")),
+        name(system("Be rude"), user("one")),
+        name(user("one")),
+        name(system(), user("one"), tenant="other"),
+        conversation_name(given, "t", MemoryStore(b"another secret")),
+    }
+
+    assert len(names) == 6
+
+
+def test_texts_in_parts_count_and_media_do_not() -> None:
+    assert name(user([text("a"), image()])) != name(user([text("b"), image()]))
+    assert name(user([text("a"), image("x")])) == name(user([text("a"), image("y")]))
+    assert name(user([text("a"), "b"])) != name(user([text("a"), "c"]))
+
+
+def test_only_the_head_of_a_text_is_read() -> None:
+    assert name(user("x" * CHARS + "a")) == name(user("x" * CHARS + "b"))
+
+
+def test_what_nobody_understands_has_a_name_too() -> None:
+    odd: list[dict[str, Any]] = [
+        {"role": None, "content": 7},
+        {"content": ["\ud800", 3, {"text": 4}]},
+        {},
+    ]
+
+    assert len(name(*odd)) == 12
+    assert len(name()) == 12
