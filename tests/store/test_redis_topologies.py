@@ -29,7 +29,9 @@ KEYS = [b"%d" % number for number in range(60)]
 
 
 @asynccontextmanager
-async def opened(url: str, heard: list[tuple[str, str]] | None = None) -> AsyncIterator[RedisStore]:
+async def opened(
+    url: str, heard: list[tuple[str, str]] | None = None, wait_seconds: float = 1
+) -> AsyncIterator[RedisStore]:
     complaints = [] if heard is None else heard
     store = RedisStore(
         servers_of(RedisUrl.read(url)),
@@ -37,7 +39,7 @@ async def opened(url: str, heard: list[tuple[str, str]] | None = None) -> AsyncI
         notice=lambda *said: complaints.append(said),
         pause_seconds=0.2,
         # What is shown here is where commands go, on a machine that may be busy.
-        wait_seconds=3,
+        wait_seconds=wait_seconds,
     )
     try:
         await store.open()
@@ -201,7 +203,7 @@ async def test_slots_that_move_are_followed(tmp_path: Path) -> None:
     """FAULTS D8: MOVED is where to ask, not a fault."""
     heard: list[tuple[str, str]] = []
     with running_cluster(tmp_path) as servers:
-        async with opened(f"redis+cluster://127.0.0.1:{servers[0].port}", heard) as store:
+        async with opened(f"redis+cluster://127.0.0.1:{servers[0].port}", heard, 5) as store:
             await kept_all(store)
             give_away_slots(servers[0], servers[1])
 
