@@ -41,7 +41,7 @@ types: install ## Check the types
 
 test: install ## Run the tests with branch coverage
 	$(BIN)/coverage erase
-	$(BIN)/python -m pytest --cov --cov-report=term --numprocesses=auto --maxprocesses=4 --dist=worksteal $(ARGS)
+	$(BIN)/python -m pytest --cov --cov-report=term --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
 
 check: lint imports types test ## Everything CI checks, fastest first
 

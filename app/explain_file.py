@@ -10,6 +10,7 @@ from typing import Any
 from app.chat.request import read_request
 from app.environment import BadConfiguration
 from app.errors import BadRequest
+from app.progress import megabytes, progress
 from app.proxy.caller import ANONYMOUS, Caller
 from app.proxy.explain import explain
 from app.proxy.services import Services
@@ -28,7 +29,8 @@ def explain_file(
     body = read_body(name)
     services = make_services(without_new_store(settings), variables)
     try:
-        told = asyncio.run(explain_body(body, services))
+        with progress(f"counting {megabytes(len(body))}"):
+            told = asyncio.run(explain_body(body, services))
     except BadRequest as error:
         raise BadConfiguration(f"{name}: {error.message}") from None
     except StoreUnavailable as error:

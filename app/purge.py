@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from app.environment import BadConfiguration
+from app.progress import progress
 from app.proxy.caller import ANONYMOUS
 from app.settings import Settings
 from app.store.archive import Archive
@@ -36,7 +37,9 @@ def purge(
         selection = Selection.of(older_than_days, owner, time.time(), everything=everything)
     except ValueError as error:
         raise BadConfiguration(f"purge: {error}") from None
-    return asyncio.run(_purge_all(settings, selection))
+    with progress("looking for what is to be deleted"):
+        purged, complaints = asyncio.run(_purge_all(settings, selection))
+    return _told(purged, complaints)
 
 
 def tenant_of(told: str) -> str:
@@ -54,22 +57,28 @@ def tenant_of(told: str) -> str:
     )
 
 
-async def _purge_all(settings: Settings, selection: Selection) -> int:
-    """Delete in both places, in one even if the other fails."""
+async def _purge_all(settings: Settings, selection: Selection) -> tuple[Purged, list[str]]:
+    """Delete in both places, in one even if the other fails; return why it fails."""
     purged = Purged()
-    code = 0
+    complaints: list[str] = []
     parts: list[Callable[[Settings, Selection], Awaitable[Purged]]] = [_purge_archive, _purge_store]
     for part in parts:
         try:
             purged += await part(settings, selection)
         except StoreUnavailable as error:
-            sys.stderr.write(f"chat-proxy: not purged: {error}\n")
-            code = 1
+            complaints.append(str(error))
+    return purged, complaints
+
+
+def _told(purged: Purged, complaints: list[str]) -> int:
+    """Say what was deleted and what was not; return the exit code."""
+    for complaint in complaints:
+        sys.stderr.write(f"chat-proxy: not purged: {complaint}\n")
     sys.stdout.write(
         f"purged {purged.files:,} files, {purged.lines:,} lines, {purged.rows:,} rows: "
         f"{purged.bytes:,} bytes\n"
     )
-    return code
+    return 1 if complaints else 0
 
 
 async def _purge_archive(settings: Settings, selection: Selection) -> Purged:

@@ -3,8 +3,14 @@
 import os
 
 import pytest
+from hypothesis import settings
 
 from app.telemetry.logs import configure_logging
+
+# Enough for every run; `pytest --hypothesis-profile=thorough` looks longer.
+settings.register_profile("quick", max_examples=30, deadline=None)
+settings.register_profile("thorough", max_examples=500, deadline=None)
+settings.load_profile("quick")
 
 
 @pytest.fixture
