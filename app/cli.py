@@ -48,6 +48,12 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument(
         "--window", type=int, default=4096, metavar="TOKENS", help="the demo model's window (4096)"
     )
+    demo.add_argument(
+        "--story",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="send a long conversation through the proxy and show it (default: on a terminal)",
+    )
     demo.set_defaults(run=_demo)
     explain = commands.add_parser(
         "explain", help="show what the proxy sees in a request body: tokens, turns, window, budget"
@@ -95,7 +101,7 @@ def _serve(_: argparse.Namespace) -> int:
 def _demo(options: argparse.Namespace) -> int:
     if options.window < 1:
         raise BadConfiguration(f"--window {options.window}: must be at least 1")
-    return run_demo(read_settings(env_file=None), options.window)
+    return run_demo(read_settings(env_file=None), options.window, story=options.story)
 
 
 def _explain(options: argparse.Namespace) -> int:

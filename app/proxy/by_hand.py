@@ -26,8 +26,7 @@ async def is_by_hand(case: Case, services: Services) -> bool:
     """Tell whether this conversation, of whatever size, may have been compacted by hand."""
     if not len(case.conversation):
         return False
-    mark = await services.checkpoints.find(case.scope, (1,), (_ANY_CONVERSATION,), KIND)
-    return mark is not None
+    return await services.checkpoints.is_marked(case.scope, _ANY_CONVERSATION, KIND)
 
 
 async def repeated(room: Room) -> Outcome:

@@ -57,6 +57,7 @@ class Checkpoints:
         self._least_weight = LOCAL_BYTES // max_local
         self._local: Recent[bytes, tuple[bytes, Checkpoint]] = Recent(LOCAL_BYTES)
         self._asked: Recent[bytes, float] = Recent(REMEMBERED_QUESTIONS)
+        self._unmarked: Recent[tuple[Scope, str], float] = Recent(REMEMBERED_QUESTIONS)
         self._writes: dict[asyncio.Task[bool], bytes] = {}
 
     async def find(
@@ -86,11 +87,24 @@ class Checkpoints:
                 return checkpoint
         return self._held(known) if known else None
 
+    async def is_marked(self, scope: Scope, name: bytes, kind: str) -> bool:
+        """Tell whether something was kept under a name; asked on every request, so at no cost."""
+        asked_at = self._unmarked.get((scope, kind))
+        now = self._clock()
+        if asked_at is not None and now - asked_at < ASK_AGAIN_SECONDS:
+            return False
+        if await self.find(scope, (1,), (name,), kind) is not None:
+            self._unmarked.forget((scope, kind))
+            return True
+        self._unmarked.put((scope, kind), now)
+        return False
+
     async def keep(
         self, scope: Scope, link: bytes, checkpoint: Checkpoint, kind: str = KIND
     ) -> bool:
         """Keep a checkpoint, whether or not the caller stays; return whether the store has it."""
         address = scope.address(self._store, kind, link)
+        self._unmarked.forget((scope, kind))
         row = checkpoint.to_bytes()
         self._remember(address, row, checkpoint)
         writing = asyncio.create_task(

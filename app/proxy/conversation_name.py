@@ -1,6 +1,7 @@
 """A short name for a conversation, the same for all its requests, that tells nothing of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -19,14 +20,19 @@ def conversation_name(conversation: Conversation, tenant: str, store: Store) -> 
     It is made from how the conversation begins, up to the first user message, and only from the
     heads of its texts: every request pays for it. The store's secret makes it unguessable.
     """
-    digest = blake2b()
+    digest = blake2b(key=_key(store.address, tenant), digest_size=BYTES)
     for fields in conversation.fields[:MESSAGES]:
         for part in (str(fields.get("role")), *heads_of(fields.get("content"))):
             piece = part.encode("utf-8", "surrogatepass")
             digest.update(len(piece).to_bytes(4, "big") + piece)
         if fields.get("role") == "user":
             break
-    return store.address(b"conversation", tenant.encode(), digest.digest())[:BYTES].hex()
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=1_000)
+def _key(address: Callable[..., bytes], tenant: str) -> bytes:
+    return address(b"conversation", tenant.encode())
 
 
 def heads_of(content: Any) -> Iterator[str]:

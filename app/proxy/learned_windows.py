@@ -14,6 +14,7 @@ from app.upstream.overflow import Overflow, is_sane
 
 KIND: Final = "window"
 NOBODY: Final = ""
+REMEMBERED_PLACES: Final = 1_000
 REMEMBERED_LESSONS: Final = 2_000
 KEPT_SECONDS: Final = 7 * 86_400
 WRITE_SECONDS: Final = 1.0
@@ -54,6 +55,7 @@ class LearnedWindows:
         self._clock = clock
         self._known: Recent[bytes, Lesson | None] = Recent(REMEMBERED_LESSONS)
         self._unwritten: Recent[bytes, Lesson] = Recent(REMEMBERED_LESSONS)
+        self._places: Recent[tuple[str, str], tuple[bytes, bytes]] = Recent(REMEMBERED_PLACES)
         self._writing: asyncio.Task[None] | None = None
 
     async def of(self, base_url: str, model: str) -> Learned | None:
@@ -89,9 +91,13 @@ class LearnedWindows:
 
     def _addresses(self, base_url: str, model: str) -> tuple[bytes, bytes]:
         """Return where the two limits are kept: the names may be long, and are the clients'."""
-        names = (base_url.encode(), model.encode(errors="surrogatepass"))
-        address = self._store.address
-        return address(*names, _LIMIT), address(*names, _INPUT_LIMIT)
+        found = self._places.get((base_url, model))
+        if found is None:
+            names = (base_url.encode(), model.encode(errors="surrogatepass"))
+            address = self._store.address
+            found = address(*names, _LIMIT), address(*names, _INPUT_LIMIT)
+            self._places.put((base_url, model), found)
+        return found
 
     def _tokens_at(self, address: bytes) -> int | None:
         lesson = self._known.get(address)
