@@ -245,6 +245,7 @@ def test_an_unknown_encoding_is_a_failure_and_not_an_exception() -> None:
         (gzip.compress(b"x" * 10_000)[:-30], "cannot be read"),
         (gzip.compress(b"aGk= 0\n"), "wrong content"),
     ],
+    ids=["missing", "not gzip", "cut off", "other words"],  # gzip's bytes tell the time
 )
 def test_damaged_ranks_are_refused(content: bytes | None, reason: str, tmp_path: Path) -> None:
     if content is not None:
