@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from app.proxy.checkpoints import Scope
+from app.proxy.checkpoints import Scope, address_of
 from app.store.base import Store
 from app.store.recent import Recent
 
@@ -91,7 +91,8 @@ class LastSeen:
         """Return where the store keeps them; a long history's are made in a thread."""
 
         def made() -> list[bytes]:
-            return [place.scope.address(self._store, KIND, place.link) for place in places]
+            key = places[0].scope.key(self._store, KIND)
+            return [address_of(key, place.link) for place in places]
 
         return made() if len(places) <= INLINE_PLACES else await asyncio.to_thread(made)
 
