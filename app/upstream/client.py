@@ -9,13 +9,12 @@ import httpx
 
 from app import errors
 from app.upstream.breaker import Breakers
+from app.upstream.connection import NotHttp, ReusedConnectionClosed
 from app.upstream.headers import RawHeaders, answered, value_of
 from app.upstream.transport import (
     Answer,
     NameNotResolved,
-    NotHttp,
     PooledTransport,
-    ReusedConnectionClosed,
     Target,
     TlsFailed,
     wire_form,

@@ -62,7 +62,7 @@ def chatting(they: Meeting) -> int:
     """Upstream connections that belong to chats still running."""
     transport = they.proxy.services.upstream._transport
     assert transport is not None
-    return len(transport._pool._acquired) + len(transport._fresh._acquired)
+    return transport.busy
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)

@@ -137,7 +137,7 @@ def test_a_call_is_framed_by_us() -> None:
 
 @pytest.mark.parametrize("value", [b"a\r\nx: b", b"a\nx: b", b"a\0", b"\n"])
 def test_no_header_can_bring_another(value: bytes) -> None:
-    target = Target(None, b"m", b"/v1/x")  # type: ignore[arg-type]
+    target = Target(None, "m", b"m", b"/v1/x")  # type: ignore[arg-type]
 
     with pytest.raises(httpx.LocalProtocolError):
         wire_form("POST", target, [(b"x-a", value)], b"body\n")

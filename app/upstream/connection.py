@@ -1,0 +1,237 @@
+"""One connection to an upstream: a request goes out whole, its answer comes back in pieces.
+
+The parser is httptools', the same as on the clients' side.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import httptools
+import httpx
+
+from app.upstream.headers import RawHeaders
+
+# With what waits in front of a client that reads slowly, 128 KiB at most for each stream.
+READ_BYTES = 32 * 1024
+READ_BUFFER_BYTES = 24 * 1024
+MAX_HEADER_BYTES = 32 * 1024
+MAX_HEADERS = 128
+
+
+Message = tuple[bytes, ...]
+"""A request as it goes over the wire, in one part or more."""
+
+
+class NotHttp(httpx.RemoteProtocolError):
+    """What came back is not HTTP, or has headers without end."""
+
+
+class ReusedConnectionClosed(httpx.RemoteProtocolError):
+    """A kept-alive connection was closed before it gave a single byte of this answer."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Asks one question at a time, and may be kept for the next when the answer is whole."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        on_lost: Callable[["Connection"], object],
+        buffer: memoryview,
+    ) -> None:
+        """Read into a buffer which all connections of a loop may share: it is emptied at once."""
+        self.key = ""
+        self.idle_since = 0.0
+        self.status = 0
+        self.headers: RawHeaders = []
+        self.is_whole = True
+        self._loop = loop
+        self._on_lost = on_lost
+        self._buffer = buffer
+        self._parser = lenient_parser(self)
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: httpx.TransportError | None = None
+        self._was_used = False
+        self._was_heard = False
+        self._has_head = False
+        self._head_bytes_left = 0
+        self._is_framed = False
+        self._keeps_alive = False
+        self._is_paused = False
+        self._pieces: list[bytes] = []
+        self._held_bytes = 0
+
+    # For whoever asks
+
+    async def ask(self, message: Message) -> None:
+        """Send a request, and wait until its answer's status and headers are in."""
+        self._begin()
+        if self._transport is not None:
+            for part in message:
+                self._transport.write(part)
+        try:
+            while not self._has_head:
+                await self._news()
+        except httpx.ReadError as error:
+            if self._was_used and not self._was_heard:
+                raise ReusedConnectionClosed(str(error)) from error
+            raise
+        self._was_used = True
+
+    async def read_some(self) -> bytes:
+        """Return what has arrived of the body, waiting for it if need be; nothing at the end."""
+        while not self._pieces and not self.is_whole:
+            await self._news()
+        chunk = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self._held_bytes = 0
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+        return chunk
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the answer was read to its end."""
+        return self.is_whole and not self._pieces
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection is there no more."""
+        return self._transport is None
+
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether another question may be asked."""
+        return self._keeps_alive and self.is_read and not self.is_lost
+
+    def break_off(self) -> None:
+        """Close at once: a plain close waits until the upstream has taken what is unsent."""
+        self._keeps_alive = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _begin(self) -> None:
+        self.is_whole = self._has_head = self._was_heard = self._is_framed = False
+        self._head_bytes_left = MAX_HEADER_BYTES
+
+    async def _news(self) -> None:
+        """Wait until something happens to the connection."""
+        if self._error is not None:
+            raise self._error
+        if self._transport is None:
+            raise httpx.ReadError("closed")
+        self._waiter = waiter = self._loop.create_future()
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+
+    def _tell(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # For the event loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Be ready for a question."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's own signature
+        """Offer room for as much as may be read in one go."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Parse, and stop reading when nobody takes what came."""
+        if self.is_whole:
+            # It speaks unasked: that is no answer to the next question.
+            self.break_off()
+            return
+        self._was_heard = True
+        try:
+            self._parser.feed_data(bytes(self._buffer[:nbytes]))
+        except httptools.HttpParserUpgrade:
+            self._keeps_alive = False
+        except httptools.HttpParserError as error:
+            self._fail(NotHttp(type(error).__name__))
+            self.break_off()
+        if self._held_bytes > READ_BUFFER_BYTES and not self._is_paused:
+            self._pause()
+        self._tell()
+
+    def _pause(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End an answer that has no other end; any other that is not whole is broken."""
+        self._transport = None
+        if exc is None and self._has_head and not self._is_framed:
+            self.is_whole = True
+        self._fail(httpx.ReadError(type(exc).__name__ if exc else "closed"))
+        self._tell()
+        self._on_lost(self)
+
+    def _fail(self, error: httpx.TransportError) -> None:
+        """Note why no more will come; the first reason counts."""
+        self._keeps_alive = False
+        if self._error is None and not self.is_whole:
+            self._error = error
+
+    # For the parser
+
+    def on_message_begin(self) -> None:
+        """Start a head: the answer's, or that of a 1xx before it."""
+        if self.is_whole:
+            self._keeps_alive = False
+        elif not self._has_head:
+            self.headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, within the limits; what stands behind the body is dropped."""
+        if self._has_head:
+            return
+        self._head_bytes_left -= len(name) + len(value)
+        if self._head_bytes_left < 0 or len(self.headers) >= MAX_HEADERS:
+            raise NotHttp("headers without end")
+        if b"\0" in value:
+            return
+        name = name.lower()
+        self.headers.append((name, value))
+        if name in _FRAMING:
+            self._is_framed = name == b"content-length" or b"chunked" in value.lower()
+
+    def on_headers_complete(self) -> None:
+        """Let the answer begin, unless it is only on its way."""
+        status = self._parser.get_status_code()
+        if status >= 200 or status == 101:
+            self.status = status
+            self._has_head = True
+            self._keeps_alive = self._parser.should_keep_alive()
+
+    def on_body(self, body: bytes) -> None:
+        """Hold a piece until it is read."""
+        self._pieces.append(body)
+        self._held_bytes += len(body)
+
+    def on_message_complete(self) -> None:
+        """Note that the answer is whole."""
+        if self._has_head:
+            self.is_whole = True
+
+
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+
+
+def lenient_parser(protocol: Connection) -> httptools.HttpResponseParser:
+    """Return a parser that forgives servers what every client forgives them."""
+    parser = httptools.HttpResponseParser(protocol)
+    parser.set_dangerous_leniencies(
+        lenient_headers=True,
+        lenient_optional_cr_before_lf=True,
+        lenient_spaces_after_chunk_size=True,
+    )
+    return parser
