@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 
 from app.compaction.checkpoint import Checkpoint
 from app.store.base import Store
@@ -19,6 +20,8 @@ REMEMBERED_QUESTIONS = 10_000
 ASK_AGAIN_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
 INLINE_SEAMS = 1_000
+ROOT_SEAM = 3
+ROOT_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +35,45 @@ class Scope:
         """Return the key of all addresses of one kind, which no other scope has."""
         return store.address(kind.encode(), self.tenant.encode(), self.fingerprint)
 
-    def address(self, store: Store, kind: str, link: bytes) -> bytes:
+    def address(self, store: Store, kind: str, link: bytes, root: bytes | None = None) -> bytes:
         """Return where the store keeps what belongs to a history, by its last link."""
-        return address_of(self.key(store, kind), link)
+        return address_of(self.key(store, kind), link, root or link)
 
 
-def address_of(key: bytes, link: bytes) -> bytes:
-    """Return a history's address under a scope's key: keyed BLAKE2, a fifth of an HMAC's time."""
-    return blake2b(link, key=key, digest_size=32).digest()
+def address_of(key: bytes, link: bytes, root: bytes) -> bytes:
+    """Return a history's address under a scope's key: keyed BLAKE2, a fifth of an HMAC's time.
+
+    It begins with its conversation's, so that all addresses of one conversation lie on the same
+    few pages of a file: asking a large store for fifty of them reads not fifty pages but one.
+    """
+    return _page_of(key, root) + _own_of(key, link)
+
+
+def addresses_of(key: bytes, seams: Sequence[int], links: Sequence[bytes]) -> Iterator[bytes]:
+    """Yield the addresses of all prefixes of a history, the longest first."""
+    root_seam = root_seam_of(seams)
+    page = _page_of(key, links[root_seam - 1]) if root_seam else b""
+    for seam in reversed(seams):
+        if seam:
+            link = links[seam - 1]
+            yield (page if seam >= root_seam else _page_of(key, link)) + _own_of(key, link)
+
+
+def root_seam_of(seams: Sequence[int]) -> int:
+    """Return where the part ends that stands for a whole conversation.
+
+    Not the first seam, behind a system prompt that thousands of conversations share.
+    """
+    first = [seam for seam in islice(seams, ROOT_SEAM + 1) if seam]
+    return first[:ROOT_SEAM][-1] if first else 0
+
+
+def _page_of(key: bytes, root: bytes) -> bytes:
+    return blake2b(root, key=key, digest_size=ROOT_BYTES).digest()
+
+
+def _own_of(key: bytes, link: bytes) -> bytes:
+    return blake2b(link, key=key, digest_size=32 - ROOT_BYTES).digest()
 
 
 class Checkpoints:
@@ -74,9 +108,7 @@ class Checkpoints:
         `anew` asks the store even for what it was asked for just now.
         """
         key = scope.key(self._store, kind)
-        longest_first: Iterable[bytes] = (
-            address_of(key, links[seam - 1]) for seam in reversed(seams) if seam
-        )
+        longest_first: Iterable[bytes] = addresses_of(key, seams, links)
         if len(seams) > INLINE_SEAMS:
             longest_first = await asyncio.to_thread(list, longest_first)
         questions, known = self._walk(longest_first, anew=anew)
@@ -100,10 +132,19 @@ class Checkpoints:
         return False
 
     async def keep(
-        self, scope: Scope, link: bytes, checkpoint: Checkpoint, kind: str = KIND
+        self,
+        scope: Scope,
+        link: bytes,
+        checkpoint: Checkpoint,
+        kind: str = KIND,
+        *,
+        root: bytes | None = None,
     ) -> bool:
-        """Keep a checkpoint, whether or not the caller stays; return whether the store has it."""
-        address = scope.address(self._store, kind, link)
+        """Keep a checkpoint, whether or not the caller stays; return whether the store has it.
+
+        `root` is the conversation's, where it is not the history itself.
+        """
+        address = scope.address(self._store, kind, link, root)
         self._unmarked.forget((scope, kind))
         row = checkpoint.to_bytes()
         self._remember(address, row, checkpoint)

@@ -7,7 +7,7 @@ from typing import Any
 from app.chat.request import ChatRequest
 from app.chat.splice import dumped
 from app.proxy.command import Command
-from app.proxy.keep_alive import kept_alive
+from app.proxy.keep_alive import KeptAlive
 from app.proxy.manual import ByHand, Wish, case_by_hand, compact_by_hand, note_hand
 from app.proxy.services import Services
 from app.proxy.visit import Visit
@@ -26,7 +26,7 @@ async def obey(command: Command, visit: Visit, services: Services) -> None:
     record = visit.record
     card = services.registry.find(command.request.model)
     pause = services.policies.of(card).summary.keep_alive_seconds
-    async with kept_alive(visit, pause):
+    async with KeptAlive(visit, pause):
         case = await case_by_hand(command.before, visit.caller, record.request_id, services)
         done = await compact_by_hand(case, services, Wish(instruction=command.instruction))
     note_hand(record, done, len(case.conversation))

@@ -70,5 +70,7 @@ def presses(case: Case, weight: Weight, budget: Budget) -> bool:
     # The client's own size too: what a stage drops may have a summary all the same.
     if max(weight.tokens, case.measured.tokens) >= budget.trigger // 2:
         return True
-    clearable = (weight.count.tool_results + weight.count.media) * weight.ratio
-    return case.policy.idle_seconds > 0 and clearable >= case.policy.least_gain(budget)
+    policy = case.policy
+    if not policy.idle_seconds:
+        return False
+    return policy.most_gain(weight.count, weight.ratio, budget) >= policy.least_gain(budget)

@@ -12,7 +12,7 @@ from app.errors import (
 from app.proxy.command import command_in
 from app.proxy.command_answer import obey
 from app.proxy.interrupt import Watchdog
-from app.proxy.keep_alive import kept_alive
+from app.proxy.keep_alive import KeptAlive
 from app.proxy.prepare import Prepared, prepared_or_not, replayed_or_not
 from app.proxy.relay import Relay, RelayBytes, RelayChat, TooLong
 from app.proxy.services import Services
@@ -33,7 +33,7 @@ async def answer(request: ChatRequest, visit: Visit, services: Services) -> None
         await obey(command, visit, services)
         return
     pause = services.policies.of(card).summary.keep_alive_seconds
-    async with kept_alive(visit, pause):
+    async with KeptAlive(visit, pause):
         prepared = await prepared_or_not(request, card, visit, services)
     visit.record.prepared()
     prepared = await sent_until_it_fits(prepared, card, visit, services)
@@ -55,7 +55,7 @@ async def sent_until_it_fits(
         refusal = await _exchange_or_refusal(call, relay, visit, services)
         if refusal is None:
             return prepared
-        async with kept_alive(visit, pause):
+        async with KeptAlive(visit, pause):
             again = await replayed_or_not(prepared, refusal.overflow, visit, services)
         if again is None:
             await relay.pass_on(refusal)
@@ -107,11 +107,13 @@ def learn(count: RequestCount, base_url: str, visit: Visit, services: Services) 
 
 async def _exchange(call: Call, relay: Relay, visit: Visit, services: Services) -> None:
     """Send the call and relay its answer under the policy's deadlines."""
+    policy = services.policy
     watchdog = Watchdog(
         visit.interrupt,
-        services.policy.total_seconds,
-        services.policy.first_byte_seconds,
+        policy.total_seconds,
+        policy.first_byte_seconds,
         UpstreamFirstByteTimeout,
+        min(policy.idle_seconds, policy.client_stall_seconds),
     )
     try:
         reply = await _send(call, visit, services)

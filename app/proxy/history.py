@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from app.chat.chain import canonical_bytes, chained
 from app.chat.conversation import Conversation
+from app.proxy.checkpoints import root_seam_of
 
 INLINE_BYTES = 1024 * 1024
 INLINE_MESSAGES = 1_000
@@ -26,6 +27,10 @@ class History:
     def beginning(self) -> bytes:
         """The name of the conversation's first exchange, which stays while it grows."""
         return self.links[self.seams[min(1, len(self.seams) - 1)] - 1]
+
+    def root_at(self, seam: int) -> bytes:
+        """Return the name that all longer histories of this conversation share."""
+        return self.link_at(min(seam, root_seam_of(self.seams)))
 
     def link_at(self, seam: int) -> bytes:
         """Return the name of the messages before a seam."""

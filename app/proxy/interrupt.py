@@ -1,6 +1,7 @@
 """Ending an exchange from outside: the client left, time is up, the server stops."""
 
 import asyncio
+from math import inf
 from types import TracebackType
 from typing import Self
 
@@ -47,7 +48,8 @@ class Interruptible:
 class Watchdog:
     """One lazy timer for all of an exchange's deadlines.
 
-    Moving a deadline forward only stores a number; the timer looks at it when it fires.
+    Moving a deadline only stores a number; the timer looks at it when it fires. It fires first
+    after `soonest_seconds`, so that a deadline which is no sooner than that costs nothing.
     """
 
     __slots__ = ("_deadline", "_error", "_fires_at", "_handle", "_interrupt", "_last", "_loop")
@@ -58,6 +60,7 @@ class Watchdog:
         total_seconds: float,
         seconds: float,
         error: type[ProxyError],
+        soonest_seconds: float = inf,
     ) -> None:
         """Watch from now on, with a limit for everything and one for the first step."""
         self._loop = asyncio.get_running_loop()
@@ -66,7 +69,7 @@ class Watchdog:
         self._last = now + total_seconds
         self._deadline = now + seconds
         self._error = error
-        self._arm(min(self._deadline, self._last))
+        self._arm(min(self._deadline, self._last, now + soonest_seconds))
 
     def expect(self, seconds: float, error: type[ProxyError]) -> None:
         """From now on, `seconds` may pass before the exchange ends with this error."""

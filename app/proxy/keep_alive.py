@@ -1,8 +1,7 @@
 """Signs of life for a streaming client whose request waits for a summary."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
 
 from app.proxy.visit import Visit
 from app.upstream.usage import StreamTap
@@ -10,23 +9,35 @@ from app.upstream.usage import StreamTap
 COMPACTING = b": compacting\n\n"
 
 
-@asynccontextmanager
-async def kept_alive(visit: Visit, pause_seconds: float) -> AsyncIterator[None]:
-    """Send a comment now and then until the block ends; 0 sends none.
+class KeptAlive:
+    """Sends a streaming client a comment now and then until the block ends; 0 sends none.
 
     With the first one the answer has begun: from then on an error can only be told in the stream.
     """
-    if not pause_seconds or not visit.record.streams:
-        yield
-        return
-    signs = asyncio.create_task(_give_signs(visit, pause_seconds))
-    try:
-        yield
-    finally:
-        signs.cancel()
-        await asyncio.wait({signs})
-        if not signs.cancelled() and (error := signs.exception()):
-            raise error
+
+    __slots__ = ("_pause_seconds", "_signs", "_visit")
+
+    def __init__(self, visit: Visit, pause_seconds: float) -> None:
+        self._visit = visit
+        self._pause_seconds = pause_seconds
+        self._signs: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        if self._pause_seconds and self._visit.record.streams:
+            self._signs = asyncio.create_task(_give_signs(self._visit, self._pause_seconds))
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        places: TracebackType | None,
+    ) -> None:
+        if self._signs is None:
+            return
+        self._signs.cancel()
+        await asyncio.wait({self._signs})
+        if not self._signs.cancelled() and (trouble := self._signs.exception()):
+            raise trouble
 
 
 async def _give_signs(visit: Visit, pause_seconds: float) -> None:

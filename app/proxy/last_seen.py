@@ -92,7 +92,7 @@ class LastSeen:
 
         def made() -> list[bytes]:
             key = places[0].scope.key(self._store, KIND)
-            return [address_of(key, place.link) for place in places]
+            return [address_of(key, place.link, place.link) for place in places]
 
         return made() if len(places) <= INLINE_PLACES else await asyncio.to_thread(made)
 

@@ -49,14 +49,18 @@ async def measure(
         discovered=upstream.windows.get(request.model),
         learned=learned,
     )
+    budget = budget_in(window, request, policy) if window else None
     tokens = calibration.estimate(count)
-    measured = Measured(conversation, rules, count, calibration, tokens, window, None)
-    return measured if window is None else measured_in(measured, window, request, policy)
+    return Measured(conversation, rules, count, calibration, tokens, window, budget)
 
 
 def measured_in(
     measured: Measured, window: Window, request: ChatRequest, policy: ModelPolicy
 ) -> Measured:
     """Return the measured request in a window."""
-    budget = Budget.of(window.tokens, request.fields, policy.budget, window.input_limit)
-    return replace(measured, window=window, budget=budget)
+    return replace(measured, window=window, budget=budget_in(window, request, policy))
+
+
+def budget_in(window: Window, request: ChatRequest, policy: ModelPolicy) -> Budget:
+    """Return what the request may take of a window."""
+    return Budget.of(window.tokens, request.fields, policy.budget, window.input_limit)

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from hashlib import sha256
+from math import ceil
 
 from app.compaction.budget import Budget, BudgetPolicy
 from app.compaction.order import StagePolicies
 from app.compaction.pipeline import Pipeline
 from app.proxy.summary_policy import SummaryPolicy
 from app.registry.model_card import ModelCard
+from app.tokens.counter import RequestCount
 from app.tokens.overheads import CountingRules, UpstreamKind, rules_for
 
 REMEMBERED_RULES = 1_000
@@ -41,6 +43,13 @@ class ModelPolicy:
     def least_gain(self, budget: Budget) -> int:
         """Return the tokens that clearing must win at least."""
         return min(self.stages.clear_old_tool_output.minimum_tokens, budget.window // 8)
+
+    def most_gain(self, count: RequestCount, ratio: float, budget: Budget) -> float:
+        """Return the tokens that clearing can win at most, without shortening anything."""
+        results = self.stages.clear_old_tool_output.most_cleared(
+            ceil(count.tool_results * ratio), ceil(max(count.messages, default=0) * ratio), budget
+        )
+        return results + count.media * ratio
 
 
 class ModelPolicies:

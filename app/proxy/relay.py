@@ -142,6 +142,8 @@ class RelayChat(Relay):
             if size > HELD_BYTES and not self._sink.started:
                 await self._pour(reply, pieces, watchdog)
                 return
+            if reply.is_whole:
+                break
         body = b"".join(pieces)
         if reply.status >= 400:
             self._raise_overflow(reply.status, reply.headers, body)

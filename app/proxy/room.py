@@ -41,8 +41,10 @@ class Room:
     async def keep(self, checkpoint: Checkpoint) -> None:
         """Leave a checkpoint behind for later requests, unless this is only a look."""
         if not self.case.is_dry:
-            link = self.history.link_at(checkpoint.until)
-            await self.services.checkpoints.keep(self.case.scope, link, checkpoint)
+            history, until = self.history, checkpoint.until
+            await self.services.checkpoints.keep(
+                self.case.scope, history.link_at(until), checkpoint, root=history.root_at(until)
+            )
 
     async def stand(self, checkpoint: Checkpoint | None) -> Standing:
         """Return where the conversation stands behind a checkpoint."""

@@ -1,6 +1,6 @@
 """How large a model's window is, and who says so."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from app.proxy.learned_windows import Learned
 from app.tokens.windows import known_input_limit, known_window
@@ -40,8 +40,7 @@ def find_window(
     source, tokens = next(told, ("", 0))
     if not tokens:
         return None
-    window = Window(tokens, source)
-    if limits.limit and limits.limit < tokens:
-        window = Window(limits.limit, "learned")
     own = known_input_limit(model) if source == "table" else None
-    return replace(window, input_limit=limits.input_limit or own)
+    if limits.limit and limits.limit < tokens:
+        tokens, source = limits.limit, "learned"
+    return Window(tokens, source, limits.input_limit or own)

@@ -1,7 +1,6 @@
 """The tokens of a whole request, by kind: what fills the window, and what calibration learns on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from app.chat.media import Media, media_in
@@ -20,8 +19,7 @@ _RESULT_ROLES: Final = ("tool", "function")
 _MAY_HOLD_MEDIA: Final = (list, dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestCount:
+class RequestCount(NamedTuple):
     """Where a request's tokens are; `messages` has each message with its media and frame."""
 
     messages: tuple[int, ...] = ()
@@ -100,7 +98,7 @@ def count_within(
     if count is None:
         return None
     defined, frame = _defined(messages, definitions, counter, rules)
-    return replace(count, tools=defined, overhead=count.overhead + frame)
+    return count._replace(tools=defined, overhead=count.overhead + frame)
 
 
 def count_messages(

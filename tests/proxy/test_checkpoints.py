@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.compaction.checkpoint import Checkpoint
 from app.compaction.clearing import Clearing
-from app.proxy.checkpoints import ASK_AGAIN_SECONDS, KIND, Checkpoints, Scope
+from app.proxy.checkpoints import ASK_AGAIN_SECONDS, KIND, ROOT_SEAM, Checkpoints, Scope
 from app.store.base import Rows
 from app.store.memory import MemoryStore
 from app.store.sqlite import SqliteStore
@@ -68,6 +68,12 @@ def checkpoint(until: int, text: str = "") -> Checkpoint:
     return Checkpoint(until, Clearing(), 1_000, until if text else 0, text, text)
 
 
+async def keep_whole(checkpoints: Checkpoints, history: Sequence[bytes]) -> None:
+    """Leave a checkpoint behind for a whole history, as a request does."""
+    root = history[min(len(history), ROOT_SEAM) - 1]
+    await checkpoints.keep(ALICE, history[-1], checkpoint(len(history)), root=root)
+
+
 async def found(
     checkpoints: Checkpoints, *messages: str, scope: Scope = ALICE
 ) -> Checkpoint | None:
@@ -86,7 +92,7 @@ async def test_an_appended_history_finds_its_checkpoint() -> None:
 async def test_the_longest_prefix_wins() -> None:
     checkpoints = Checkpoints(Watched())
     for until in (2, 4, 3):
-        await checkpoints.keep(ALICE, links(*"abcdef")[until - 1], checkpoint(until))
+        await keep_whole(checkpoints, links(*"abcdef")[:until])
 
     assert await found(checkpoints, *"abcdef") == checkpoint(4)
     assert await found(checkpoints, *"abcx") == checkpoint(3)
@@ -145,7 +151,7 @@ async def test_the_store_is_asked_once_for_all_seams() -> None:
 async def test_only_what_is_longer_than_the_known_one_is_asked_for() -> None:
     store = Watched()
     checkpoints = Checkpoints(store)
-    await checkpoints.keep(ALICE, links(*"abcd")[-1], checkpoint(4))
+    await keep_whole(checkpoints, links(*"abcd"))
 
     await found(checkpoints, *"abcdef")
 
@@ -296,8 +302,7 @@ def test_what_is_found_is_the_longest_that_is_a_prefix(
     async def find() -> Checkpoint | None:
         store = Watched()
         for history in kept:
-            link = links(*map(str, history))[-1]
-            await Checkpoints(store).keep(ALICE, link, checkpoint(len(history)))
+            await keep_whole(Checkpoints(store), links(*map(str, history)))
         return await found(Checkpoints(store), *map(str, asked))
 
     prefixes = [history for history in kept if history == asked[: len(history)]]

@@ -10,6 +10,7 @@ from app.chat.chain import chain
 from app.compaction.checkpoint import Checkpoint
 from app.compaction.clearing import Clearing
 from app.proxy.checkpoints import Checkpoints, Scope
+from app.proxy.history import history_of
 from app.store.memory import MemoryStore
 from tests.conversation.shapes import Fields, calls, conversation, result, says, system, user
 from tests.summaries.talking import SYSTEM, WINDOW, Talk, label, long_chat, talking
@@ -169,6 +170,15 @@ def swap(messages: list[Fields], _: random.Random) -> None:
 EDITS = (edit, drop, insert, another_role, another_field, moved_words, swap)
 
 
+async def keep_for(
+    checkpoints: Checkpoints, scope: Scope, messages: list[Fields], own: Checkpoint
+) -> None:
+    """Leave a checkpoint behind for all of these messages, as a request does."""
+    history = await history_of(conversation(*messages), 0)
+    until = len(messages)
+    await checkpoints.keep(scope, history.link_at(until), own, root=history.root_at(until))
+
+
 async def found_for(
     checkpoints: Checkpoints, scope: Scope, messages: list[Fields]
 ) -> Checkpoint | None:
@@ -185,9 +195,8 @@ async def test_of_ten_thousand_pairs_no_history_gets_a_foreign_summary() -> None
         checkpoints = Checkpoints(MemoryStore(b"secret"), max_local=20)
         scope = Scope("alice", b"policy")
         history = some_history(dice)
-        links = chain(conversation(*history).messages)
         own = Checkpoint(len(history), Clearing(), 100, len(history), f"Summary {number}")
-        await checkpoints.keep(scope, links[-1], own)
+        await keep_for(checkpoints, scope, history, own)
         missed += await found_for(checkpoints, scope, [*history, says("and so on")]) != own
         other, stranger = deepcopy(history), scope
         if number % 10 == 0:
@@ -211,7 +220,7 @@ async def test_of_many_conversations_in_one_store_each_finds_its_own() -> None:
     for number, history in enumerate(histories):
         link = chain(conversation(*history).messages)[-1]
         kept[link] = Checkpoint(len(history), Clearing(), 100, len(history), f"Summary {number}")
-        await checkpoints.keep(scope, link, kept[link])
+        await keep_for(checkpoints, scope, history, kept[link])
 
     for history in histories:
         link = chain(conversation(*history).messages)[-1]

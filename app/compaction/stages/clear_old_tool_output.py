@@ -30,6 +30,18 @@ class ClearOldToolOutputPolicy:
     old_max_bytes: int
     """What an old result is shortened to before it goes."""
 
+    def protected(self, budget: Budget) -> int:
+        """Return how many tokens of the newest results stay in this window."""
+        return min(self.protect_tokens, budget.window // 4)
+
+    def most_cleared(self, tokens: int, largest: int, budget: Budget) -> int:
+        """Return what clearing can win at most of results of this size altogether.
+
+        All but the newest go, up to and with the one that exceeds what is protected.
+        """
+        beyond = tokens - self.protected(budget)
+        return min(tokens, beyond + largest) if beyond > 0 else 0
+
 
 class _Zone(NamedTuple):
     """The messages from `start` on, whose results stay."""
@@ -86,7 +98,7 @@ class ClearOldToolOutput:
     ) -> tuple[frozenset[Place], frozenset[Place]]:
         """Return the results before the zone: those beyond the newest tokens, and those within."""
         policy = self._policy
-        protect = min(policy.protect_tokens, budget.window // 4)
+        protect = policy.protected(budget)
         far: set[Place] = set()
         near: set[Place] = set()
         total = 0
