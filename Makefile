@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run fmt lint types imports test check bench docs lock
+.PHONY: help install servers demo run fmt lint types imports bandit audit test faults check fuzz soak
+.PHONY: crowds mutation bench compat engine docs sbom lock
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -18,6 +20,9 @@ $(INSTALLED): .ci/dev.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --require-hashes --only-binary :all: -r .ci/dev.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+
+servers: ## Install the servers and the browser that tests start, where they are missing
+	bash .ci/servers
 
 demo: install ## Run the proxy in front of a built-in demo model
 	$(BIN)/chat-proxy demo
@@ -39,17 +44,55 @@ imports: install ## Check that imports point downwards
 types: install ## Check the types
 	$(BIN)/mypy
 
-test: install ## Run the tests with branch coverage
+bandit: install ## Look for unsafe calls
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive app
+
+audit: bandit ## Ask the advisory database about every locked dependency; says what it could reach
+	$(BIN)/python .ci/audit.py
+
+test: install servers ## Run the tests with branch coverage
 	$(BIN)/coverage erase
-	$(BIN)/python -m pytest --cov --cov-report=term --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
+	$(PYTEST) --cov --cov-report=term $(ARGS)
 
-check: lint imports types test ## Everything CI checks, fastest first
+RUNS ?= 3
+faults: install servers ## Run the fault suite RUNS times, each time in another order
+	for run in $$(seq $(RUNS)); do $(PYTEST) tests/faults || exit 1; done
 
-bench: install ## Measure against nginx and a bare relay (BENCH_PEERS=1: LiteLLM and Portkey too)
+check: lint imports types bandit test ## Everything CI checks, fastest first; the faults three times in all
+	$(MAKE) faults RUNS=2
+
+FUZZ_SECONDS ?= 300
+fuzz: install ## Feed parsers with mutated input for FUZZ_SECONDS; by coverage where atheris installs
+	@$(BIN)/python -m pip install --quiet --target .venv-fuzz atheris==3.0.0 || echo "unguided"
+	PYTHONPATH=.venv-fuzz $(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(ARGS)
+
+SOAK_MINUTES ?= 10
+soak: install ## Run for SOAK_MINUTES under load and faults; fail when anything grows
+	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) $(ARGS)
+
+crowds: install ## Measure 10,000 aborts, 2,000 open streams and a 32 MB body
+	$(BIN)/python -m tests.faults.process.crowds
+
+mutation: install ## Change compaction/ and chat/ at random, and see whether a test notices
+	$(BIN)/python -m tests.bugs.mutation $(ARGS)
+
+compat: install ## Drive real clients and agents through the proxy; writes docs/clients.md
+	$(BIN)/python -m tests.compat $(ARGS)
+
+engine: install ## Run a real vLLM on the CPU behind the proxy; writes docs/engine.md
+	$(BIN)/python -m tests.engine $(ARGS)
+
+bench: install ## Measure against nginx and a bare relay (BENCH_PEERS=1: three gateways too)
 	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m bench.growth
+	$(BIN)/python -m bench.conversation
 
-docs: install ## Write README's generated tables anew
+docs: install ## Write README's generated tables and docs/faults.md anew
 	$(BIN)/python docs/tables.py
+	$(BIN)/python -m docs.faults
+
+sbom: install ## Write the bill of materials to dist/
+	$(BIN)/python .ci/sbom.py dist/chat-proxy.cdx.json
 
 lock: install ## Resolve the dependencies anew
 	$(BIN)/python .ci/lock.py

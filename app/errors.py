@@ -168,6 +168,20 @@ class Overloaded(ProxyError):
     code = "overloaded"
 
 
+class TooManyRequests(ProxyError):
+    """Too many requests of yours are being answered; send this one again when one has ended."""
+
+    status = 429
+    code = "rate_limit_exceeded"
+    kind = "rate_limit_error"
+
+
+class TooManyConnections(Overloaded):
+    """The proxy has as many connections as it may; try again soon."""
+
+    closes_connection = True
+
+
 class ServerShuttingDown(ProxyError):
     """The proxy is shutting down; send the request again."""
 

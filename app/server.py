@@ -9,21 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from pydantic import SecretStr
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from app.chat.request import RequestLimits
-from app.compaction.budget import BudgetPolicy
-from app.compaction.order import StagePolicies
-from app.compaction.stages.clear_old_media import ClearOldMediaPolicy
-from app.compaction.stages.clear_old_tool_output import ClearOldToolOutputPolicy
-from app.compaction.stages.limit_vision_history import LimitVisionHistoryPolicy
-from app.compaction.stages.strip_media import StripMediaPolicy
-from app.compaction.stages.truncate_tool_output import TruncateToolOutputPolicy
-from app.compaction.summary.prompt import DEFAULT_INSTRUCTION
 from app.environment import BadConfiguration, overridden
 from app.errors import MethodNotAllowed, NotFound, ProxyError
+from app.policies import exchange_policy, model_policies, plain, plain_or_none
 from app.proxy.admission import Admission
 from app.proxy.calibrations import Calibrations
 from app.proxy.checkpoints import Checkpoints
@@ -32,11 +24,10 @@ from app.proxy.exchanges import Exchanges
 from app.proxy.keeping import Keeping
 from app.proxy.last_seen import LastSeen
 from app.proxy.learned_windows import LearnedWindows
-from app.proxy.model_policy import ModelPolicies, ModelPolicy
 from app.proxy.offloads import Offloads
-from app.proxy.services import Destinations, ExchangePolicy, Services
+from app.proxy.services import Destinations, Services
 from app.proxy.summaries import Summaries
-from app.proxy.summary_policy import SummaryPolicy
+from app.proxy.tenant_budget import TenantBudget
 from app.proxy.tokenizers import Tokenizers
 from app.registry.registry import BadRegistry, ModelRegistry, read_registry
 from app.routes.chat import ChatCompletions
@@ -49,11 +40,13 @@ from app.routes.front import Endpoint, Front
 from app.routes.identity import AdminGate, Gate
 from app.routes.offload import Offload
 from app.routes.ops import ops_routes, refresh
+from app.routes.per_tenant import PerTenant, TenantRequests
 from app.settings import Settings
 from app.store.archive import Archive
 from app.store.base import StoreUnavailable
 from app.store.open import ForgivingStore, store_of
-from app.telemetry.logs import WARNING, say, say_mistake
+from app.telemetry.heartbeat import Heartbeat
+from app.telemetry.logs import ERROR, WARNING, say, say_mistake
 from app.telemetry.metrics import Metrics
 from app.upstream.client import Upstream, UpstreamPolicy
 from app.upstream.discovery import Windows
@@ -95,6 +88,9 @@ def create_app(
         offload.route: offload,
         **forwards(services),
     }
+    if most := settings.limits.tenant_in_flight:
+        requests = TenantRequests(most)
+        endpoints = {path: PerTenant(it, requests) for path, it in endpoints.items()}
     return Front(app, endpoints, gate, services)
 
 
@@ -148,11 +144,13 @@ def make_services(
         ),
         learned_windows=LearnedWindows(store),
         summaries=Summaries(checkpoints, store, metrics, settings.summary.concurrency),
+        summary_tokens=TenantBudget(settings.summary.tenant_tokens_per_hour),
         exchanges=Exchanges(
             store,
             enabled=settings.dashboard.enabled,
             show_text=settings.dashboard.show_text,
         ),
+        heartbeat=Heartbeat(metrics, ends_process=multiprocess_dir is not None),
     )
 
 
@@ -185,89 +183,6 @@ def store_notice(metrics: Metrics) -> Callable[[str, str], None]:
     return notice
 
 
-def model_policies(settings: Settings, registry: ModelRegistry) -> ModelPolicies:
-    """Return every model's policy: the common settings, or those its card overrides."""
-    own = {
-        card.name: model_policy(overridden(settings, card.overrides))
-        for card in registry.cards
-        if card.overrides
-    }
-    return ModelPolicies(model_policy(settings), own)
-
-
-def model_policy(settings: Settings) -> ModelPolicy:
-    """Return what the settings say about a model."""
-    budget = settings.budget
-    return ModelPolicy(
-        settings.mode,
-        budget.context_window,
-        BudgetPolicy(budget.threshold, budget.prepare, budget.reserve_tokens),
-        settings.tokens.encoding,
-        settings.media.image_token_estimate,
-        stage_policies(settings),
-        settings.prune.idle_minutes * 60 if settings.prune.enabled else 0,
-        summary_policy(settings),
-        settings.replay.enabled,
-        settings.replay.clip_output,
-    )
-
-
-def summary_policy(settings: Settings) -> SummaryPolicy:
-    """Return what the settings say about summaries, or raise BadConfiguration."""
-    summary = settings.summary
-    return SummaryPolicy(
-        summary.enabled,
-        summary.model,
-        summary.base_url,
-        plain_or_none(summary.api_key),
-        summary.timeout_seconds,
-        summary.wait == "trigger",
-        summary.keep_alive_seconds,
-        summary.max_tokens,
-        summary.temperature,
-        summary.extra_body,
-        summary_instruction(summary.prompt_file),
-    )
-
-
-def summary_instruction(path: Path | None) -> str:
-    """Return the instruction for summaries: the operator's own, or the built-in one."""
-    if path is None:
-        return DEFAULT_INSTRUCTION
-    try:
-        text = path.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "is not UTF-8"
-        raise BadConfiguration(f"CHAT_PROXY_SUMMARY_PROMPT_FILE={str(path)!r}: {reason}") from None
-    if not text:
-        raise BadConfiguration(f"CHAT_PROXY_SUMMARY_PROMPT_FILE={str(path)!r}: is empty")
-    return text
-
-
-def stage_policies(settings: Settings) -> StagePolicies:
-    """Return what the settings say about each stage."""
-    vision, tools, prune = settings.vision, settings.tools, settings.prune
-    return StagePolicies(
-        LimitVisionHistoryPolicy(
-            vision.truncate_history, vision.keep_system, vision.keep_last_n_turns
-        ),
-        StripMediaPolicy(settings.media.strip),
-        TruncateToolOutputPolicy(
-            enabled=True, max_bytes=tools.max_bytes, exempt_tools=frozenset(tools.exempt)
-        ),
-        ClearOldToolOutputPolicy(
-            enabled=prune.enabled,
-            protect_tokens=prune.protect_tokens,
-            minimum_tokens=prune.minimum_tokens,
-            protect_turns=prune.protect_turns,
-            protected_tools=frozenset(prune.protected_tools),
-            keep_results=prune.keep_results,
-            old_max_bytes=tools.old_max_bytes,
-        ),
-        ClearOldMediaPolicy(prune.enabled, prune.keep_user_media, prune.keep_tool_media),
-    )
-
-
 def read_models(settings: Settings) -> ModelRegistry:
     """Return the model registry, or raise BadConfiguration with its one line."""
     try:
@@ -292,21 +207,6 @@ def usable_ca_file(path: Path | None) -> Path | None:
         reason = "no PEM certificates in it" if isinstance(error, ssl.SSLError) else error.strerror
         raise BadConfiguration(f"CHAT_PROXY_UPSTREAM_CA_FILE={str(path)!r}: {reason}") from None
     return path
-
-
-def exchange_policy(settings: Settings) -> ExchangePolicy:
-    """Return an exchange's limits."""
-    return ExchangePolicy(
-        mode=settings.mode,
-        max_body_bytes=settings.limits.max_body_bytes,
-        max_answer_bytes=settings.limits.max_answer_bytes,
-        first_byte_seconds=settings.upstream.first_byte_timeout_seconds,
-        idle_seconds=settings.upstream.idle_timeout_seconds,
-        total_seconds=settings.upstream.total_timeout_seconds,
-        client_stall_seconds=settings.limits.client_stall_seconds,
-        ping_seconds=settings.server.ping_seconds,
-        answers_commands=settings.commands.enabled,
-    )
 
 
 def destinations(
@@ -358,9 +258,14 @@ def lifespan_of(services: Services) -> Any:
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, object]]:
         try:
             await services.open()
+        except StoreUnavailable as error:
+            say("the store that is required cannot be used", ERROR, reason=str(error))
+            raise
         except Exception as error:
             say_mistake("the proxy could not start", error)
             raise
+        if because := services.store.replaced_because:
+            say("memory serves in place of the store", WARNING, reason=because)
         counting = asyncio.create_task(count_regularly(services))
         try:
             yield {"drain": services.drain, "metrics": services.metrics}
@@ -405,13 +310,3 @@ def response_of(error: ProxyError) -> Response:
     body = error_body(error)
     headers = {name.decode(): value.decode() for name, value in error_headers(error, body)}
     return Response(body, error.status, headers)
-
-
-def plain(secret: SecretStr) -> str:
-    """Return the secret itself."""
-    return secret.get_secret_value()
-
-
-def plain_or_none(secret: SecretStr | None) -> str | None:
-    """Return the secret itself, if there is one."""
-    return plain(secret) if secret else None

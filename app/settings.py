@@ -231,7 +231,9 @@ class SummarySettings(Section):
     prompt_file: Path | None = None
     """A file with an instruction of your own instead of the built-in one."""
     concurrency: Positive = 4
-    """Summaries that are written at once."""
+    """Summaries that are written at once; tenants who wait take turns."""
+    tenant_tokens_per_hour: Count = 0
+    """Tokens an hour for one tenant's summaries in a process, then none; 0 = no limit."""
     wait: Literal["trigger", "overflow"] = "trigger"
     """Wait for a summary from the trigger on, or only when the request would not fit."""
     keep_alive_seconds: Pause = 0
@@ -318,6 +320,8 @@ class LimitsSettings(Section):
     """How long a client may stop reading its answer."""
     max_answer_bytes: Positive = 64 * 1024 * 1024
     """An answer that is not streamed."""
+    tenant_in_flight: Count = 0
+    """Requests of one tenant that a process answers at once, the rest get 429; 0 = no limit."""
 
 
 class LogSettings(Section):

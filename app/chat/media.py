@@ -141,7 +141,7 @@ def _is_text(named: str, part: dict[str, Any]) -> bool:
 def _medium(part: dict[str, Any], kind: MediaKind, path: Path) -> Media:
     holder = _holder(part)
     data = _data_of(holder)
-    mime = _mime_of(kind, [part] if type(holder) is not dict else [holder, part], data)
+    mime = _mime_of(kind, [holder, part], data)
     if kind == "document":
         kind = _KIND_OF_TYPE.get(mime.partition("/")[0], kind)
     detail = _first_text([holder, part], ("detail",))

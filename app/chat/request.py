@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import orjson
 
+from app.chat.stepwise import PairsHook, in_steps
 from app.errors import (
     BadRequest,
     InvalidEncoding,
@@ -22,6 +23,7 @@ from app.errors import (
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_DIGITS = 1_000
 LONG_INTEGER = 2.0**63
+STEPWISE_BYTES = 4 * 1024 * 1024
 _SLICE_BYTES = 256 * 1024
 _MAX_LOOKS = 100
 
@@ -46,6 +48,8 @@ class ChatRequest:
 
     body: bytes
     fields: dict[str, Any]
+    has_lone_surrogates: bool = False
+    """Whether a text is cut through a character; nobody looks for it in the largest bodies."""
 
     @property
     def model(self) -> str:
@@ -63,17 +67,30 @@ def read_request(body: bytes, limits: RequestLimits) -> ChatRequest:
     """Return the request, or raise the BadRequest that says why it cannot be read."""
     text = body.removeprefix(BYTE_ORDER_MARK)
     _check_elements(text, limits.max_elements)
-    fields = _parse(text)
+    if len(text) > STEPWISE_BYTES:
+        return _read_stepwise(text, body, limits)
+    fields, has_surrogates = _parse(text)
+    _check_structure(fields, limits)
+    if _holds_long_integers(fields.get("messages")):
+        fields = _parse_leniently(text)
+    if _may_repeat_a_key(text, fields):
+        fields, body = _with_single_keys(text, fields, body)
+    return ChatRequest(body, fields, has_surrogates)
+
+
+def _read_stepwise(text: bytes, body: bytes, limits: RequestLimits) -> ChatRequest:
+    """Read a large body without one long step; the parser for small ones would be one."""
+    fields, is_settled = _settled(text, stepwise=True)
+    _check_structure(fields, limits)
+    return ChatRequest(_dumped(fields) if is_settled else body, fields)
+
+
+def _check_structure(fields: object, limits: RequestLimits) -> None:
     if not isinstance(fields, dict):
         raise InvalidJsonRoot
     if is_deeper_than(limits.max_depth, fields):
         raise TooDeep(f"The body is nested deeper than {limits.max_depth} levels.")
     _check_counts(fields, limits)
-    if _holds_long_integers(fields.get("messages")):
-        fields = _parse_leniently(text)
-    if _may_repeat_a_key(text, fields):
-        fields, body = _with_single_keys(text, fields, body)
-    return ChatRequest(body, fields)
 
 
 def is_deeper_than(limit: int, value: object) -> bool:
@@ -132,26 +149,28 @@ def _check_counts(fields: dict[str, Any], limits: RequestLimits) -> None:
         raise InvalidValue(f"At most {limits.max_choices} choices are allowed.", param="n")
 
 
-def _parse(text: bytes) -> Any:
-    """Parse by orjson, and what it refuses but clients do send by the standard library."""
+def _parse(text: bytes) -> tuple[Any, bool]:
+    """Parse by orjson, or what it refuses by the standard library; tell of lone surrogates."""
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return _parse_leniently(text)
+        return orjson.loads(text), False
+    except orjson.JSONDecodeError as error:
+        return _parse_leniently(text), "surrogate" in error.msg
 
 
-def _parse_leniently(text: bytes, **hooks: Any) -> Any:
+def _parse_leniently(text: bytes, root: PairsHook | None = None, *, stepwise: bool = False) -> Any:
     """Accept lone surrogates and long integers; refuse NaN, infinities and endless digits."""
     if b"\0" in text[:4]:
         raise InvalidEncoding  # UTF-16 or UTF-32, told by the zeros beside the first character
+    decoder: Any = json.JSONDecoder(
+        parse_constant=_refuse_number,
+        parse_float=_finite,
+        parse_int=_bounded,
+        object_pairs_hook=None if stepwise else root,
+    )
+    if stepwise:
+        decoder.scan_once = in_steps(decoder.scan_once, root)
     try:
-        return json.loads(
-            text.decode("utf-8"),
-            parse_constant=_refuse_number,
-            parse_float=_finite,
-            parse_int=_bounded,
-            **hooks,
-        )
+        return decoder.decode(text.decode("utf-8"))
     except BadRequest:
         raise
     except UnicodeDecodeError as error:
@@ -236,14 +255,21 @@ def _with_single_keys(
     text: bytes, fields: dict[str, Any], body: bytes
 ) -> tuple[dict[str, Any], bytes]:
     """Write the request anew from its last values when a decisive key stands twice in it."""
-    root: list[tuple[str, Any]] = []
+    exact, is_settled = _settled(text)
+    return (exact, _dumped(exact)) if is_settled else (fields, body)
+
+
+def _settled(text: bytes, *, stepwise: bool = False) -> tuple[Any, bool]:
+    """Return the request by its last values, and whether a decisive key stood twice."""
+    names: list[str] = []
 
     def remember(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        root[:] = pairs
+        names[:] = [name for name, _ in pairs]
         return dict(pairs)
 
-    exact = _parse_leniently(text, object_pairs_hook=remember)
-    names = [name for name, _ in root]
-    if all(names.count(key) <= 1 for key in _DECISIVE_KEYS):
-        return fields, body
-    return exact, json.dumps(exact, separators=(",", ":")).encode("ascii")
+    exact = _parse_leniently(text, remember, stepwise=stepwise)
+    return exact, any(names.count(key) > 1 for key in _DECISIVE_KEYS)
+
+
+def _dumped(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode("ascii")

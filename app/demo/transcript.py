@@ -15,10 +15,10 @@ HEADINGS = (
 SECTIONS = (*HEADINGS, "Done", "In Progress", "Blocked")
 ENOUGH_HEADINGS = 4
 ROLE = r"(system|developer|user|assistant|tool|summary)"
-QUALIFIER = r"(?:[*\])>]|\s?[\[(][^)\]\n]{0,40}[)\]]|\s?#?\d+)"
+QUALIFIER = r"(?:[*\])>]|\s?[\[(][^)\]\n]{0,40}[)\]]|\s?#?\d++)"
 SPOKEN_LABEL = re.compile(rf"^[*\[(<]{{0,3}}{ROLE}{QUALIFIER}{{0,3}}\s?:(.*)$", re.IGNORECASE)
 FRAMED_LABEL = re.compile(
-    r"^\s*(?:[<\[{|]|#{2,}|==|--)[^\w\n/]{0,10}"
+    r"^\s*+(?:[<\[{|]|#{2,}+|==|--)[^\w\n/]{0,10}"
     r"(?:(?:message|msg|turn|entry|begin|start|previous)\b[^\n]{0,40}?\b)?"
     rf"{ROLE}\b(?:[^\n]{{0,60}}[>\]}}|#=-])?\s*$",
     re.IGNORECASE,

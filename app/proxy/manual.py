@@ -36,6 +36,7 @@ WHY_IT_FAILED = {
     "rounds": "they are too many to be compacted at once; ask again to go on.",
     "no_gain": "a summary would be no shorter.",
     "upstream_unavailable": "the summary model failed repeatedly and is left alone for a while.",
+    "tenant_budget": "this key has used up its tokens for summaries; try again later.",
 }
 
 

@@ -10,6 +10,11 @@ from app.chat.request import ChatRequest
 from app.chat.splice import dumped, written_messages
 from app.compaction.attachments import without_current_media, without_older_media
 from app.compaction.pipeline import Step
+from app.compaction.stage import StageContext
+from app.compaction.stages.truncate_tool_output import (
+    TruncateToolOutput,
+    TruncateToolOutputPolicy,
+)
 from app.proxy.case import Case, Outcome, body_of, references
 from app.proxy.compact import compact
 from app.proxy.measure import measured_in
@@ -25,6 +30,10 @@ CLIP_OUTPUT = "clip_output"
 UNKNOWN_EXCESS = 1.15
 """How far over its limit a prompt is taken to be when the upstream does not say."""
 LEAST_ANSWER_TOKENS = 16
+RESULT_BYTES = (16_000, 8_000, 4_000, 2_000, 1_000, 500, 250)
+"""What a tool result is cut to at last, step by step."""
+RESULTS_SHARE = 0.9
+"""How much of the room a prompt with cut results may take: nobody saw it counted."""
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens")
 
 
@@ -129,7 +138,7 @@ def room_for(sent: Sent, overflow: Overflow) -> int:
 async def ladder(
     sent: Sent, overflow: Overflow, room: int, services: Services
 ) -> AsyncIterator[Outcome]:
-    """Yield ever smaller forms: summary, older media away, current media away, the oldest first."""
+    """Yield ever smaller forms: summary, older media away, current media away, results cut."""
     scales = Scales(sent.case.request, sent.case.measured, services.tokenizers)
     outcome = sent.outcome
     if not overflow.is_bytes:
@@ -139,6 +148,25 @@ async def ladder(
         weight = await scales.weigh(conversation)
         outcome = replace(outcome, conversation=conversation, weight=weight)
         yield outcome
+    policy = sent.case.policy.stages.truncate_tool_output
+    for conversation in results_ladder(outcome.conversation, policy):
+        weight = await scales.weigh(conversation)
+        if overflow.is_bytes or weight.tokens <= room * RESULTS_SHARE:
+            yield replace(outcome, conversation=conversation, weight=weight)
+
+
+def results_ladder(
+    conversation: Conversation, policy: TruncateToolOutputPolicy
+) -> Iterator[Conversation]:
+    """Yield the conversation with its tool results cut shorter and shorter.
+
+    An agent that reads a dozen files in one step has nothing older that could go instead.
+    """
+    for most in RESULT_BYTES if policy.enabled else ():
+        cut = TruncateToolOutput(replace(policy, max_bytes=min(most, policy.max_bytes)))
+        shorter = cut(conversation, StageContext()).conversation
+        if shorter is not conversation:
+            yield shorter
 
 
 def media_ladder(conversation: Conversation) -> Iterator[Conversation]:

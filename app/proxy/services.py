@@ -16,11 +16,13 @@ from app.proxy.learned_windows import LearnedWindows
 from app.proxy.model_policy import ModelPolicies
 from app.proxy.offloads import Offloads
 from app.proxy.summaries import Summaries
+from app.proxy.tenant_budget import TenantBudget
 from app.proxy.tokenizers import Tokenizers
 from app.registry.model_card import ModelCard
 from app.registry.registry import ModelRegistry
 from app.store.archive import Archive
 from app.store.open import ForgivingStore
+from app.telemetry.heartbeat import Heartbeat
 from app.telemetry.metrics import Metrics
 from app.upstream.client import Upstream
 from app.upstream.discovery import Windows
@@ -92,8 +94,10 @@ class Services:
     archive: Archive | None
     keeping: Keeping
     summaries: Summaries
+    summary_tokens: TenantBudget
     learned_windows: LearnedWindows
     exchanges: Exchanges
+    heartbeat: Heartbeat
 
     def mode_of(self, model: str) -> str:
         """Return the mode that is configured for a model."""
@@ -104,6 +108,7 @@ class Services:
 
         Where nothing is counted it is not loaded: it takes a third of a second and 50 MB.
         """
+        self.heartbeat.open()
         self.upstream.open()
         await self.store.open()
         if self.archive is not None:
@@ -128,3 +133,4 @@ class Services:
         await self.store.close()
         await self.windows.close()
         await self.upstream.close()
+        self.heartbeat.close()

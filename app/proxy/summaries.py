@@ -9,6 +9,7 @@ from functools import partial
 from app.compaction.checkpoint import Checkpoint
 from app.errors import UpstreamError
 from app.proxy.checkpoints import Checkpoints, Scope
+from app.proxy.fair_slots import FairSlots
 from app.proxy.history import History
 from app.store.lease import Leases, renewed
 from app.store.recent import Recent
@@ -85,7 +86,7 @@ class Summaries:
         self._checkpoints = checkpoints
         self._leases = leases
         self._metrics = metrics
-        self._slots = asyncio.Semaphore(concurrency)
+        self._slots = FairSlots(concurrency)
         self._clock = clock
         self._running: dict[_Key, Flight] = {}
         self._landed: Recent[_Key, Flight] = Recent(REMEMBERED_FLIGHTS)
@@ -202,7 +203,7 @@ class Summaries:
 
     async def _written(self, job: Job) -> Checkpoint:
         started = self._clock()
-        async with self._slots:
+        async with self._slots.slot(job.scope.tenant):
             checkpoint = await job.write()
         seconds = self._clock() - started
         self._metrics.summaries.labels("written").inc()
@@ -213,8 +214,10 @@ class Summaries:
             chars=len(checkpoint.text),
             seconds=round(seconds, 2),
         )
-        link = job.history.link_at(checkpoint.until)
-        await self._checkpoints.keep(job.scope, link, checkpoint, PREPARED)
+        history, until = job.history, checkpoint.until
+        await self._checkpoints.keep(
+            job.scope, history.link_at(until), checkpoint, PREPARED, root=history.root_at(until)
+        )
         return checkpoint
 
     async def _written_elsewhere(self, job: Job) -> Checkpoint | None:

@@ -185,7 +185,7 @@ class Question:
     async def _judged(self, plan: Plan, room: int) -> Verdict:
         """Ask, and once more if only some sections are missing."""
         prompt = await asyncio.to_thread(self._prompt, plan)
-        answer = await self._answer(plan, prompt, room)
+        answer = await self._paid_answer(plan, prompt, room)
         judged = await self._judge(plan, answer)
         if judged.reason != "sections":
             return judged
@@ -198,7 +198,25 @@ class Question:
         left = self._seat.window - await self._prompt_tokens(plan) - spent
         if left < LEAST_ANSWER_TOKENS:
             return judged
-        return await self._judge(plan, await self._answer(plan, again, min(room, left)))
+        return await self._judge(plan, await self._paid_answer(plan, again, min(room, left)))
+
+    async def _paid_answer(self, plan: Plan, prompt: Prompt, max_tokens: int) -> Completion:
+        """Ask at the tenant's expense, or raise SummaryFailed when that is used up."""
+        budget, tenant = self._services.summary_tokens, self._subject.case.tenant
+        if not budget.allows(tenant):
+            raise SummaryFailed("tenant_budget")
+        # Before it is known, so that many at once do not each find the budget whole.
+        guess = self._subject.span_tokens(plan) + max_tokens
+        budget.spend(tenant, guess)
+        try:
+            answer = await self._answer(plan, prompt, max_tokens)
+        except SummaryFailed:
+            budget.spend(tenant, -guess)
+            raise
+        if answer.usage is not None:
+            used = answer.usage.prompt_tokens + answer.usage.completion_tokens
+            budget.spend(tenant, used - guess)
+        return answer
 
     async def _answer(self, plan: Plan, prompt: Prompt, max_tokens: int) -> Completion:
         """Send the question, or raise SummaryFailed."""

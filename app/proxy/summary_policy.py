@@ -8,11 +8,14 @@ from app.compaction.budget import Budget
 
 LEAST_SUMMARY_TOKENS = 700
 SUMMARY_SHARE = 8
+LARGEST_SUMMARY_SHARE = 5
+"""The divisor that holds where the least would fill a small window."""
 VERBATIM_TOKENS = 20_000
 VERBATIM_SHARE = 10
 LEAST_LEDGER_TOKENS = 256
 MOST_LEDGER_TOKENS = 2_000
 LEDGER_SHARE = 40
+LARGEST_LEDGER_SHARE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class SummaryPolicy:
 
     def summary_tokens(self, budget: Budget) -> int:
         """Return how long a summary may be in a window."""
-        return min(self.max_tokens, max(LEAST_SUMMARY_TOKENS, budget.usable // SUMMARY_SHARE))
+        most = max(LEAST_SUMMARY_TOKENS, budget.usable // SUMMARY_SHARE)
+        return min(self.max_tokens, most, budget.usable // LARGEST_SUMMARY_SHARE)
 
 
 def verbatim_tokens(budget: Budget) -> int:
@@ -49,4 +53,5 @@ def verbatim_tokens(budget: Budget) -> int:
 
 def ledger_tokens(budget: Budget) -> int:
     """Return how many tokens the facts may take that a summary lost."""
-    return max(LEAST_LEDGER_TOKENS, min(MOST_LEDGER_TOKENS, budget.usable // LEDGER_SHARE))
+    most = max(LEAST_LEDGER_TOKENS, min(MOST_LEDGER_TOKENS, budget.usable // LEDGER_SHARE))
+    return min(most, budget.usable // LARGEST_LEDGER_SHARE)

@@ -1,8 +1,8 @@
 """`POST /v1/chat/completions`: read, parse once, and off on its journey."""
 
-from app.chat.request import read_request
 from app.errors import UnsupportedMediaType
 from app.proxy.exchange import answer
+from app.proxy.reading import request_in
 from app.proxy.services import Services
 from app.proxy.visit import Visit
 from app.routes.client import Client
@@ -28,8 +28,9 @@ class ChatCompletions:
         record.phase = "body"
         body = await client.read_body(services.policy.max_body_bytes, services.admission)
         record.bytes_in = len(body)
-        request = read_request(body, services.limits)
+        request = await request_in(body, services.limits)
         record.repeats_keys = request.body is not body
+        record.has_lone_surrogates = request.has_lone_surrogates
         settle_mode(services.mode_of(request.model), visit)
         await client.watch(visit, answer(request, visit, services))
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Coroutine
 from functools import partial
+from io import BytesIO
 from typing import Any, cast
 
 from starlette.types import Message, Receive, Scope, Send
@@ -48,16 +49,17 @@ class Client:
         if value_of(self.headers, b"content-encoding").lower() not in (b"", b"identity"):
             raise UnsupportedContentEncoding
         self._hold(self._announced_bytes(), max_bytes, admission)
-        pieces = []
-        size = 0
-        expects_more = True
-        while expects_more:
+        held = BytesIO()  # it lends its value without a copy; joined pieces would be there twice
+        while True:
             message = await self._next()
-            pieces.append(message.get("body", b""))
-            size += len(pieces[-1])
-            self._hold(size, max_bytes, admission)
-            expects_more = message.get("more_body", False)
-        return b"".join(pieces)
+            piece: bytes = message.get("body", b"")
+            is_last = not message.get("more_body", False)
+            self._hold(held.tell() + len(piece), max_bytes, admission)
+            if is_last and not held.tell():
+                return piece
+            held.write(piece)
+            if is_last:
+                return held.getvalue()
 
     def _announced_bytes(self) -> int:
         length = value_of(self.headers, b"content-length").strip()

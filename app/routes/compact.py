@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from app.chat.request import ChatRequest, read_request
+from app.chat.request import ChatRequest
 from app.chat.splice import dumped, written_messages
 from app.errors import InvalidValue, SummaryNotWritten
 from app.proxy.case import Case, references
 from app.proxy.manual import KEPT_TURNS, ByHand, Wish, case_by_hand, compact_by_hand, note_hand
+from app.proxy.reading import request_in
 from app.proxy.services import Services
 from app.proxy.visit import Visit
 from app.routes.chat import refuse_forms
@@ -29,7 +30,7 @@ class Compact:
         record.phase = "body"
         body = await client.read_body(services.policy.max_body_bytes, services.admission)
         record.bytes_in = len(body)
-        request = read_request(body, services.limits)
+        request = await request_in(body, services.limits)
         await client.watch(visit, self._answer(request, visit, client))
 
     async def _answer(self, request: ChatRequest, visit: Visit, client: Client) -> None:

@@ -2,8 +2,8 @@
 
 import json
 
-from app.chat.request import read_request
 from app.proxy.explain import explain
+from app.proxy.reading import request_in
 from app.proxy.services import Services
 from app.proxy.visit import Visit
 from app.routes.client import Client
@@ -24,7 +24,7 @@ class Explain:
         record.phase = "body"
         body = await client.read_body(services.policy.max_body_bytes, services.admission)
         record.bytes_in = len(body)
-        request = read_request(body, services.limits)
+        request = await request_in(body, services.limits)
         record.model = request.model
         # Not by orjson: names may hold half an emoji.
         told = json.dumps(await explain(request, visit.caller, services)).encode()

@@ -5,9 +5,9 @@ vLLM serves more than this, and guards little of it by its key.
 
 import re
 
-from app.chat.request import read_request
 from app.errors import InvalidEncoding, InvalidJson, InvalidJsonRoot
 from app.proxy.exchange import pass_on
+from app.proxy.reading import request_in
 from app.proxy.services import Services
 from app.proxy.visit import Visit
 from app.registry.model_card import ModelCard
@@ -54,15 +54,16 @@ class Forward:
         body = await client.read_body(services.policy.max_body_bytes, services.admission)
         visit.record.bytes_in = len(body)
         path = client.scope["path"].removeprefix("/v1")
-        await client.watch(visit, pass_on(path, body, self._card(body), visit, services))
+        card = await self._card(body)
+        await client.watch(visit, pass_on(path, body, card, visit, services))
 
-    def _card(self, body: bytes) -> ModelCard:
+    async def _card(self, body: bytes) -> ModelCard:
         """Return the model's card where models have upstreams of their own."""
         registry = self._services.registry
         if not registry.has_own_upstreams or not body:
             return registry.find("")
         try:
-            return registry.find(read_request(body, self._services.limits).model)
+            return registry.find((await request_in(body, self._services.limits)).model)
         except (InvalidJson, InvalidJsonRoot, InvalidEncoding):
             return registry.find("")
 

@@ -1,5 +1,7 @@
 """What operators and their machines ask: health, readiness, metrics."""
 
+import asyncio
+
 from fastapi import APIRouter, Request, Response
 
 from app.proxy.services import Services
@@ -19,12 +21,21 @@ def ops_routes(services: Services, admin: AdminGate, *, metrics_enabled: bool) -
         """Tell that the process answers."""
         return {"status": "ok"}
 
+    @router.head("/livez", include_in_schema=False)
+    @router.get("/livez")
+    async def live(response: Response) -> dict[str, str]:
+        """Tell whether the event loop moves: 503 if it stood still for ten seconds until now."""
+        if services.heartbeat.is_stuck:
+            response.status_code = 503
+            return {"status": "stuck"}
+        return {"status": "ok"}
+
     @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz")
     async def ready(response: Response) -> dict[str, str]:
         """Tell whether new requests are welcome: 503 as soon as the server is stopping.
 
-        A store that could not be opened costs no request anything: it is told, and no more.
+        A store that is away, damaged or full costs no request anything: it is told, and no more.
         """
         if services.drain.is_stopping:
             response.status_code = 503
@@ -48,4 +59,7 @@ def ops_routes(services: Services, admin: AdminGate, *, metrics_enabled: bool) -
 def refresh(services: Services) -> None:
     """Bring the figures up to date, also those that no request reports."""
     services.metrics.open_breakers.set(services.upstream.breakers.open_ones())
+    services.metrics.tasks.set(len(asyncio.all_tasks()))
+    services.metrics.store_degraded.set(services.store.is_degraded)
+    services.metrics.store_log_bytes.set(services.store.log_bytes)
     services.metrics.flush()

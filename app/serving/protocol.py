@@ -258,6 +258,9 @@ class GuardedProtocol(HttpToolsProtocol):
             return  # An upgrade: the parser gives up before the request has begun.
         self._phase = Phase.IDLE
         self._forget_deadline()
+        if self._encodings and not self.parser.should_keep_alive():
+            # A trailer said so, and the parser reads nothing behind it: no one may wait for that.
+            self.cycle.keep_alive = False
         super().on_message_complete()
 
     def on_response_complete(self) -> None:

@@ -12,8 +12,9 @@ import uvicorn
 
 from app.environment import BadConfiguration
 from app.server import create_app, make_services, refuse_to_give_keys_away
+from app.serving.crowd import CrowdedProtocol, most_connections, take_more_descriptors
 from app.serving.graceful import DrainPolicy, GracefulServer
-from app.serving.protocol import ConnectionLimits, GuardedProtocol
+from app.serving.protocol import ConnectionLimits
 from app.serving.workers import CANNOT_START, Workers
 from app.settings import Settings
 from app.telemetry.logs import ERROR, configure_logging, say
@@ -57,6 +58,7 @@ def serve_here(
     except BadConfiguration as error:
         say("the configuration cannot be used any more", ERROR, reason=str(error))
         sys.exit(CANNOT_START)
+    take_more_descriptors()
     server = server_of(app, settings)
     spare_the_collector()
     server.run(sockets=[listener])
@@ -77,7 +79,8 @@ def server_of(app: object, settings: Settings) -> GracefulServer:
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]
         http=partial(  # type: ignore[arg-type]
-            GuardedProtocol,
+            CrowdedProtocol,
+            most=most_connections(),
             limits=ConnectionLimits(
                 limits.header_seconds,
                 limits.body_seconds,

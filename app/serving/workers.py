@@ -13,6 +13,7 @@ from types import FrameType
 from prometheus_client.multiprocess import mark_process_dead
 
 from app.telemetry.logs import ERROR, WARNING, say
+from app.telemetry.metrics import note_worker_deaths
 
 CANNOT_START = 3
 RESTART_PAUSE_SECONDS = 0.5
@@ -32,6 +33,7 @@ class Workers:
         self._first: frozenset[SpawnProcess] = frozenset()
         self._stopping = False
         self._exit_code = 0
+        self._deaths = 0
 
     def run(self) -> int:
         """Run the workers until a signal comes; return the exit code."""
@@ -70,6 +72,8 @@ class Workers:
             self._exit_code = CANNOT_START
             self._stop(signal.SIGTERM)
         elif not self._stopping:
+            self._deaths += 1
+            note_worker_deaths(self._metrics_dir, self._deaths)
             say("worker died and is replaced", WARNING, pid=process.pid, exit_code=process.exitcode)
 
     def _stop(self, signal_number: int) -> None:

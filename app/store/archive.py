@@ -27,6 +27,8 @@ Notice = Callable[[str, str], None]
 
 MAX_BYTES = 1024 * 1024 * 1024
 SWEEP_SECONDS = 3600.0
+# A clock that is off by more when the next sweep is due has jumped, or the machine was asleep.
+JUMP_SECONDS = 600.0
 WAIT_SECONDS = 5.0
 # Others write too: what they took is seen only by looking at all files.
 LOOK_EVERY = 64
@@ -108,8 +110,12 @@ class Archive:
             raise StoreUnavailable(f"{self._folder}: {error.strerror}") from None
 
     async def _sweep_regularly(self) -> None:
+        """Sweep by a clock that goes on as clocks do: one that has jumped may jump back."""
+        due = self._clock()
         while True:
-            await self.sweep()
+            if abs(self._clock() - due) < JUMP_SECONDS:
+                await self.sweep()
+            due = self._clock() + SWEEP_SECONDS
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def _within_bound(
@@ -161,6 +167,8 @@ class Archive:
         now = self._clock()
         old = Selection(before=now - self._retention_seconds)
         with self._alone() as folders:
+            for folder in folders.both:
+                folder.date_back(now)
             _purge(folders, old, now)
             self._used_bytes = make_room(folders, 0, self._max_bytes, now)
 

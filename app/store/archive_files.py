@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.store.base import CLOCK_SLACK
+
 DIALOG = "dialog"
 RESULTS = "tool_result"
 DRAFT = ".draft"
@@ -96,6 +98,12 @@ class Folder:
     def touch(self, name: str, at: float) -> None:
         """Have a file count as written now."""
         os.utime(name, (at, at), dir_fd=self._descriptor, follow_symlinks=False)
+
+    def date_back(self, now: float) -> None:
+        """Have files that a wrong clock dated far ahead count as written now, or they never age."""
+        for entry in self.entries():
+            if entry.at > now + CLOCK_SLACK:
+                self.touch(entry.name, now)
 
     def remove(self, name: str) -> None:
         """Remove a file, or a link of that name, if there is one."""

@@ -2,12 +2,14 @@
 
 import hashlib
 import hmac
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 Rows = dict[bytes, bytes]
 
 LONGEST_LIFE = 366 * 86_400
 """The seconds that anything is kept at most."""
+CLOCK_SLACK = 90_000
+"""A clock may be off by a day, and an hour more: by less than that nothing is judged for good."""
 
 
 class Store(Protocol):
@@ -36,6 +38,21 @@ class Store(Protocol):
         ...
 
 
+@runtime_checkable
+class Watched(Protocol):
+    """A store outside of this process, of which operators want to know how it is."""
+
+    @property
+    def is_in_trouble(self) -> bool:
+        """Whether it is away, damaged, or refused what it was last given."""
+        ...
+
+    @property
+    def log_bytes(self) -> int:
+        """How much its write-ahead log takes up; 0 if it has none."""
+        ...
+
+
 class StoreUnavailable(Exception):
     """The store cannot be used; the text says why."""
 
@@ -58,8 +75,9 @@ class Seal:
         return mac.digest()
 
     def holds(self, seal: bytes, kind: str, key: bytes, value: bytes, expires: int) -> bool:
-        """Tell whether the seal is this row's own."""
-        return hmac.compare_digest(seal, self.of(kind, key, value, expires))
+        """Tell whether the seal is this row's own; in a file anything may stand in any column."""
+        is_a_row = type(seal) is type(value) is bytes and type(expires) is int
+        return is_a_row and hmac.compare_digest(seal, self.of(kind, key, value, expires))
 
 
 class Addresses:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from app.store.base import Rows, Store, StoreUnavailable
+from app.store.base import Rows, Store, StoreUnavailable, Watched
 from app.store.lease import Lease, Leases, OwnLease
 from app.store.memory import MemoryStore
 from app.store.outage import StoreAway
@@ -50,7 +50,20 @@ class ForgivingStore:
         self._required = required
         self._notice = notice
         self._secret = secret
-        self.is_degraded = False
+        self.replaced_because: str | None = None
+        """Why memory is used in its place."""
+
+    @property
+    def is_degraded(self) -> bool:
+        """Whether what is kept now may be missed later, or by others."""
+        if self.replaced_because is not None:
+            return True
+        return isinstance(self._store, Watched) and self._store.is_in_trouble
+
+    @property
+    def log_bytes(self) -> int:
+        """How much the store's write-ahead log takes up; 0 if it has none."""
+        return self._store.log_bytes if isinstance(self._store, Watched) else 0
 
     async def open(self) -> None:
         """Open the store, or replace it by memory; raise StoreUnavailable if it is required."""
@@ -63,7 +76,7 @@ class ForgivingStore:
             if self._required:
                 raise
             self._notice("open", "unavailable")
-            self.is_degraded = True
+            self.replaced_because = str(error)
             self._store = MemoryStore(self._secret.encode() if self._secret else None)
 
     async def close(self) -> None:

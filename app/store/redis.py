@@ -13,12 +13,12 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from app.store.base import LONGEST_LIFE, Addresses, Rows, Seal
+from app.store.base import CLOCK_SLACK, LONGEST_LIFE, Addresses, Rows, Seal
 from app.store.lease import Lease
 from app.store.outage import FIRST_PAUSE_SECONDS, Outage, StoreAway
 from app.store.redis_faults import FAULTS, Fault
 from app.store.redis_servers import CONNECT_SECONDS, CONNECTIONS, Servers
-from app.store.sqlite import CLOCK_SLACK, Notice
+from app.store.sqlite import Notice
 
 T = TypeVar("T")
 
@@ -58,6 +58,16 @@ class RedisStore:
         self._slots = asyncio.Semaphore(CONNECTIONS)
         self._tasks: set[asyncio.Task[object]] = set()
         self._is_closed = True
+
+    @property
+    def is_in_trouble(self) -> bool:
+        """Whether the servers are left alone because they did not answer."""
+        return self._outage.is_on
+
+    @property
+    def log_bytes(self) -> int:
+        """Nothing: whatever the servers write down is theirs."""
+        return 0
 
     async def open(self) -> None:
         """Connect; raise StoreAway if that cannot be, and go on trying until it is closed."""

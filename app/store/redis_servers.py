@@ -7,6 +7,7 @@
 `rediss` in place of `redis` speaks TLS, with `?ca=`, `cert=` and `key=` for files of one's own.
 """
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -120,9 +121,9 @@ class RedisUrl:
     def read(cls, url: str) -> "RedisUrl":
         """Read a URL; raise StoreUnavailable, without any password in its text, if it is wrong."""
         try:
-            parts = urlsplit(url)
+            parts, netloc = _split(url)
             scheme, _, kind = parts.scheme.partition("+")
-            user, _, hosts = parts.netloc.rpartition("@")
+            user, _, hosts = netloc.rpartition("@")
             addresses = [_address(host, _PORTS[kind]) for host in hosts.split(",")]
         except (ValueError, KeyError):
             raise StoreUnavailable("a Redis URL must be redis://host:port/database") from None
@@ -139,6 +140,13 @@ class RedisUrl:
             sentinel_password=options.pop("sentinel_password", None),
             tls={"ssl": True, **options} if scheme == "rediss" else {},
         )
+
+
+def _split(url: str) -> tuple[SplitResult, str]:
+    """Return a URL without its hosts, and these: newer Pythons refuse a list with IPv6 in it."""
+    head, _, rest = url.partition("://")
+    netloc = re.split("[/?#]", rest, maxsplit=1)[0]
+    return urlsplit(f"{head}://{rest[len(netloc) :]}"), netloc
 
 
 def servers_of(url: RedisUrl) -> Servers:

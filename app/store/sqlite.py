@@ -12,13 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from app.store.base import LONGEST_LIFE, Addresses, Rows, Seal
+from app.store.base import CLOCK_SLACK, LONGEST_LIFE, Addresses, Rows, Seal
 from app.store.purged import Purged, Selection
 from app.store.sqlite_file import (
     alone_in,
     connect,
+    is_busy,
     is_damage,
     is_full,
+    log_bytes,
     make_ready,
     name_of,
     secret_beside,
@@ -33,9 +35,6 @@ WAL_BYTES = 64 * 1024 * 1024
 KEYS_PER_QUERY = 500
 SWEEP_EVERY = 100
 SWEEP_ROWS = 200
-# A clock may be off by a day, and an hour more: what has expired by less than that is hidden but
-# not deleted, and what expires later than anything may was written by a wrong clock.
-CLOCK_SLACK = 90_000
 
 _INSERT = """INSERT OR REPLACE INTO rows (kind, key, value, expires, seal, owner, written)
     VALUES (?,?,?,?,?,?,?)"""
@@ -66,7 +65,18 @@ class SqliteStore:
         self._threads = {name: ThreadPoolExecutor(1, f"store-{name}") for name in ("get", "put")}
         self._connections: dict[str, sqlite3.Connection] = {}
         self._is_off = True
+        self._is_refusing = False
         self._puts = 0
+
+    @property
+    def is_in_trouble(self) -> bool:
+        """Whether the file is damaged, or did not take what it was last given."""
+        return self._is_off or self._is_refusing
+
+    @property
+    def log_bytes(self) -> int:
+        """How much the write-ahead log takes up."""
+        return log_bytes(self._path)
 
     async def open(self) -> None:
         """Open the file, setting a corrupt one aside; raise StoreUnavailable if that cannot be."""
@@ -131,6 +141,8 @@ class SqliteStore:
             self._notice(operation, "slow")
             return otherwise
         result = task.result()
+        if operation == "put":
+            self._is_refusing = isinstance(result, sqlite3.Error) and not is_busy(result)
         if isinstance(result, sqlite3.Error):
             self._notice(operation, self._reason(result))
             return otherwise
@@ -189,7 +201,10 @@ class SqliteStore:
         return True
 
     def _sweep(self, slack_seconds: int) -> None:
-        """Delete what has expired, and what a wrong clock would have stay for ever."""
+        """Delete what has expired, and what a wrong clock would have stay for ever.
+
+        What has expired by less than the slack is hidden but not deleted.
+        """
         now = int(self._clock())
         latest = now + LONGEST_LIFE + CLOCK_SLACK
         self._write(_SWEEP, (now - slack_seconds, latest, SWEEP_ROWS))

@@ -91,9 +91,22 @@ def is_full(error: sqlite3.Error) -> bool:
     return name_of(error).startswith("SQLITE_FULL")
 
 
+def is_busy(error: sqlite3.Error) -> bool:
+    """Tell whether somebody else holds the file, which passes."""
+    return name_of(error).startswith("SQLITE_BUSY")
+
+
 def name_of(error: sqlite3.Error) -> str:
     """Return SQLite's own name for the error."""
     return getattr(error, "sqlite_errorname", "") or type(error).__name__
+
+
+def log_bytes(path: Path) -> int:
+    """Return the size of the write-ahead log beside the file; 0 if there is none."""
+    try:
+        return path.with_name(f"{path.name}-wal").stat().st_size
+    except OSError:
+        return 0
 
 
 def left_beside(path: Path) -> list[Path]:

@@ -1,6 +1,8 @@
 """Prometheus metrics: one class on its own registry, fed by the record; README lists them."""
 
 from collections import Counter as Counts
+from pathlib import Path
+from typing import Literal
 
 from prometheus_client import (
     CollectorRegistry,
@@ -11,6 +13,7 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.mmap_dict import MmapedDict, mmap_key
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from app.telemetry.record import CHAT, ExchangeRecord
@@ -18,6 +21,7 @@ from app.telemetry.record import CHAT, ExchangeRecord
 SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 RATIOS = (0.5, 0.8, 0.9, 0.95, 0.97, 0.99, 1.01, 1.03, 1.05, 1.1, 1.25, 1.5, 2)
 PENDING_RECORDS = 100
+WORKER_DEATHS = "worker_deaths"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -41,6 +45,7 @@ class Metrics:
             "upstream_first_byte_seconds", "Time until the upstream's answer began.", "route"
         )
         self.in_flight = self._gauge("requests_in_flight", "Requests that are being answered.")
+        self.tasks = self._gauge("tasks", "Asyncio tasks that have not ended.")
         self.tokens = self._counter(
             "upstream_tokens",
             "Tokens as the upstream counted them: prompt, completion, cached.",
@@ -105,6 +110,12 @@ class Metrics:
         self.store_errors = self._counter(
             "store_error", "Faults of the store, by operation and kind.", "op kind"
         )
+        self.store_degraded = self._gauge(
+            "store_degraded", "Workers whose store is away, damaged, full, or memory in its place."
+        )
+        self.store_log_bytes = self._gauge(
+            "store_wal_bytes", "Size of the write-ahead log beside the SQLite file.", "livemax"
+        )
         self.bytes = self._counter(
             "bytes", "Bytes of request bodies (in) and answers (out).", "direction"
         )
@@ -134,9 +145,20 @@ class Metrics:
         self.repeated_keys = self._counter(
             "dup_key", "Requests whose JSON had a decisive key twice; the last one counts."
         )
+        self.repairs = self._counter(
+            "input_repaired",
+            "Requests with what our own copies cannot hold, only the upstream's: surrogate.",
+            "kind",
+        )
         self.rate_limited = self._counter("upstream_429", "Answers with status 429.")
         self.open_breakers = self._gauge(
             "upstream_breakers_open", "Upstreams that are left alone after repeated failures."
+        )
+        self.worker_deaths = self._counter(
+            WORKER_DEATHS, "Workers that died and were replaced, where there are several."
+        )
+        self.loop_lag = self._histogram(
+            "loop_lag_seconds", "How late the event loop was, looked at twice a second."
         )
         self.internal_errors = self._counter(
             "internal_error", "Requests that failed by a mistake in the proxy itself."
@@ -173,7 +195,7 @@ class Metrics:
                 self._observe_stages(record)
             if record.tokens_after and record.prompt_tokens:
                 self.estimate_ratio.observe(record.tokens_after / record.prompt_tokens)
-            if record.code or record.retried or record.repeats_keys or record.status == 429:
+            if record.code or record.retried or record.is_odd or record.status == 429:
                 self._observe_trouble(record)
         for (counter, labels), amount in sums.items():
             (counter.labels(*labels) if labels else counter).inc(amount)
@@ -199,6 +221,8 @@ class Metrics:
             self.retries.labels("reused_conn").inc()
         if record.repeats_keys:
             self.repeated_keys.inc()
+        if record.has_lone_surrogates:
+            self.repairs.labels("surrogate").inc()
         if record.status == 429:
             self.rate_limited.inc()
         if record.code == "client_closed_request":
@@ -226,15 +250,25 @@ class Metrics:
     def _counter(self, name: str, meaning: str, labels: str = "") -> Counter:
         return Counter(f"chat_proxy_{name}", meaning, labels.split(), registry=self._registry)
 
-    def _gauge(self, name: str, meaning: str) -> Gauge:
+    def _gauge(
+        self, name: str, meaning: str, across: Literal["livesum", "livemax"] = "livesum"
+    ) -> Gauge:
         return Gauge(
-            f"chat_proxy_{name}", meaning, registry=self._registry, multiprocess_mode="livesum"
+            f"chat_proxy_{name}", meaning, registry=self._registry, multiprocess_mode=across
         )
 
     def _histogram(self, name: str, meaning: str, labels: str = "") -> Histogram:
         return Histogram(
             f"chat_proxy_{name}", meaning, labels.split(), registry=self._registry, buckets=SECONDS
         )
+
+
+def note_worker_deaths(multiprocess_dir: str, deaths: int) -> None:
+    """Put the parent's own figure beside those of its workers, as prometheus_client writes them."""
+    name = f"chat_proxy_{WORKER_DEATHS}"
+    file = MmapedDict(str(Path(multiprocess_dir, "counter_parent.db")))  # type: ignore[no-untyped-call]
+    file.write_value(mmap_key(name, f"{name}_total", [], [], ""), deaths, 0)  # type: ignore[no-untyped-call]
+    file.close()  # type: ignore[no-untyped-call]
 
 
 def _is_metric(value: object) -> bool:

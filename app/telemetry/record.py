@@ -44,12 +44,18 @@ class ExchangeRecord:
     replays: int = 0
     """How often the request was sent again because the upstream called it too long."""
     repeats_keys: bool = False
+    has_lone_surrogates: bool = False
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
     seconds: float = 0.0
     detail: bytes = b""
     """What became of each message, for the operator's page: JSON, a few kilobytes."""
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether something about the request's JSON is worth counting."""
+        return self.repeats_keys or self.has_lone_surrogates
 
     def finish(self) -> None:
         """Stop the clock."""

@@ -97,7 +97,7 @@ class Calibration:
             factors = _vector(stored["factors"])
             rows = tuple(_vector(row) for row in stored["doubt"])
             noise, lessons, _ = _vector((stored["noise"], stored["lessons"], 0))
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
             return cls.fresh(text_factor)
         if len(rows) != 3 or not (_NOISE <= noise <= _MOST_NOISE and lessons >= 0):
             return cls.fresh(text_factor)

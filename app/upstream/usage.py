@@ -9,8 +9,8 @@ import orjson
 MAX_LINE_BYTES = 1024 * 1024
 
 _DONE = re.compile(rb"^data: ?\[DONE\][ \t\r]*(?:\n|$)", re.MULTILINE)
-_ERROR = re.compile(rb"^data: ?\{\s*\"error\"", re.MULTILINE)
-_USAGE = re.compile(rb"^data:(.*\"usage\":\s*\{.*)$", re.MULTILINE)
+_ERROR = re.compile(rb"^data: ?\{[ \t]*\"error\"", re.MULTILINE)
+_USAGE = re.compile(rb"^data:(.*\"usage\":[ \t]*\{.*)$", re.MULTILINE)
 _BLANK_LINES = (b"\n", b"\r\n")
 _EVENT_ENDS = (b"\n\n", b"\n\r\n")
 _ENDLESS = 2**53
@@ -58,7 +58,17 @@ class StreamTap:
     It never raises and never changes what it lets pass; behind `[DONE]` it lets nothing pass.
     """
 
-    __slots__ = ("_lines", "_rest", "_usage_line", "done", "failed", "finished", "off", "said_all")
+    __slots__ = (
+        "_half_said",
+        "_lines",
+        "_rest",
+        "_usage_line",
+        "done",
+        "failed",
+        "finished",
+        "off",
+        "said_all",
+    )
 
     def __init__(self) -> None:
         self.done = False
@@ -66,6 +76,7 @@ class StreamTap:
         self.finished = False
         self.failed = False
         self.off = False
+        self._half_said = False
         self._lines = b"\n"
         self._rest = bytearray()
         self._usage_line = b""
@@ -139,8 +150,8 @@ class StreamTap:
         """Return the length of what belongs to the blank line behind `[DONE]`."""
         if self.said_all or not chunk:
             return 0
-        length = 1 if chunk.startswith(b"\r") else 0
-        if chunk[length : length + 1] == b"\n":
-            length += 1
-        self.said_all = chunk[:length] != b"\r" or len(chunk) > length
-        return length
+        length = 1 if chunk.startswith(b"\r") and not self._half_said else 0
+        self._half_said = self._half_said or length == 1
+        ends = chunk[length : length + 1] == b"\n"
+        self.said_all = ends or len(chunk) > length
+        return length + ends

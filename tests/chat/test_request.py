@@ -152,6 +152,17 @@ def test_a_body_of_nothing_but_brackets_is_refused_without_being_parsed() -> Non
     assert peak_bytes < 1_000_000
 
 
+@pytest.mark.parametrize("padding", [10, 300_000])
+def test_as_many_elements_as_allowed_pass_and_one_more_does_not(padding: int) -> None:
+    """A10: the opening brace is one of them."""
+    limits = RequestLimits(64, 10, 10_000, 16)
+    most = compact({"a": [1] * 8, "b": "x" * padding})
+
+    assert read(most, limits).fields["a"] == [1] * 8
+    with pytest.raises(errors.TooComplex):
+        read(most.replace("[1,", "[1,1,"), limits)
+
+
 def test_elements_are_counted_across_slices() -> None:
     """A10: a large text may have many, up to the limit."""
     padding = "x" * 300_000
@@ -190,6 +201,27 @@ def test_elements_are_counted_across_slices() -> None:
 def test_what_can_be_read_is_sent_as_it_came(body: bytes) -> None:
     """A4, A6, A14, A16, A24."""
     assert read(body).body is body
+
+
+@pytest.mark.parametrize(
+    ("text", "is_cut"),
+    [
+        (r"\ud83d", True),
+        (r"\uDE00 x", True),
+        (r"\ud83d\ude00\ude00", True),
+        (r"\ud83d\ud83d\ude00", True),
+        (r"\ud83d\ude00", False),
+        (r"\\ud83d", False),
+    ],
+)
+def test_a_text_cut_through_a_character_is_noticed(text: str, is_cut: bool) -> None:
+    """FAULTS A4."""
+    assert read(f'{{"messages":[{{"content":"{text}"}}]}}').has_lone_surrogates == is_cut
+
+
+def test_what_is_odd_otherwise_is_not_taken_for_a_cut_text() -> None:
+    """FAULTS A4, A6."""
+    assert not read('{"seed":' + "1" * 400 + "}").has_lone_surrogates
 
 
 def test_a_lone_surrogate_and_long_digits_are_read_exactly() -> None:

@@ -45,3 +45,24 @@ def test_a_configured_reserve_goes_before_the_request_s() -> None:
 @pytest.mark.parametrize("odd", [0, -1, True, "many", None, 1.5])
 def test_an_odd_maximum_counts_as_none(odd: object) -> None:
     assert Budget.of(400_000, {"max_tokens": odd}, POLICY).reserve == 20_000
+
+
+@pytest.mark.parametrize(
+    ("window", "wanted", "limit"),
+    [(100_000, 20_000, 95_000), (100_000, 1_000, 98_000), (8_192, 8_192, 7_680)],
+)
+def test_a_prompt_may_fill_the_window_but_for_some_answer(
+    window: int, wanted: int, limit: int
+) -> None:
+    """A quarter of the reserve, and a fiftieth of the window at least."""
+    assert Budget.of(window, {"max_tokens": wanted}, POLICY).limit == limit
+
+
+def test_where_the_prompt_is_counted_apart_it_has_its_own_limit() -> None:
+    budget = Budget.of(100_000, {"max_tokens": 1_000}, POLICY, input_limit=50_000)
+
+    assert (budget.limit, budget.usable, budget.trigger) == (50_000, 50_000, 40_000)
+
+
+def test_the_clear_stages_come_down_to_three_fifths_of_the_trigger() -> None:
+    assert Budget.of(100_000, {"max_tokens": 10_000}, POLICY).target == 43_200

@@ -4,7 +4,9 @@ import pytest
 
 from app.chat.conversation import Conversation
 from app.chat.folded import folded_results
-from app.compaction.clear import RESULT_NOTE, clear
+from app.chat.media import MAX_DEPTH
+from app.chat.message import Message
+from app.compaction.clear import RESULT_NOTE, clear, media_slots
 from app.compaction.clearing import Clearing, Place
 from tests.compaction.pressing import at, folded
 from tests.conversation.shapes import Fields, calls, conversation, image, result, says, text, user
@@ -249,3 +251,20 @@ def test_media_keep_their_numbers_when_one_of_them_is_cleared() -> None:
     assert clear(once, first, LIMIT) is once
     both = clear(once, Clearing(media=at((0, 1))), LIMIT)
     assert both.fields[0]["content"][1] == text("[Old inline media cleared: image/jpeg]")
+
+
+def test_the_note_of_a_result_is_what_agents_know_from_elsewhere() -> None:
+    assert RESULT_NOTE == "[Old tool result content cleared]"
+
+
+@pytest.mark.parametrize("levels", range(MAX_DEPTH + 2))
+def test_media_are_numbered_as_deep_as_they_are_found(levels: int) -> None:
+    """Both walk the same parts, or a medium would have no number."""
+    content: list[Any] = [text("a"), image(), image()]
+    for _ in range(levels):
+        content = [{"type": "tool_result", "content": content}]
+    message = Message(result("1", content))
+
+    found = [medium.path for medium in message.media()]
+    assert [slot.path for slot in media_slots(message)] == found
+    assert len(found) == (2 if levels < MAX_DEPTH else 0)

@@ -52,6 +52,14 @@ def test_all_but_the_newest_media_go() -> None:
     assert _decided(given, replace(POLICY, keep_user_media=9)) == Clearing()
 
 
+def test_messages_without_media_hide_none_behind_them() -> None:
+    """Neither plain words nor a list of parts that are all text."""
+    words = [user("a"), says([text("b")])]
+    given = conversation(*words, *_looks(image()), *words, *_looks(image()), user())
+
+    assert _decided(given).media == at((2, 0))
+
+
 def test_media_of_tools_are_counted_apart() -> None:
     given = conversation(
         *_looks(image()),

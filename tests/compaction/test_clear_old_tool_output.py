@@ -30,6 +30,19 @@ def test_the_newest_40000_tokens_stay(size: int, goes: bool) -> None:
     assert decided(given).results == (at(2) if goes else at())
 
 
+@pytest.mark.parametrize(
+    ("tokens", "largest", "most"),
+    [(40_000, 9_000, 0), (40_001, 9_000, 9_001), (90_000, 9_000, 59_000), (45_000, 45_000, 45_000)],
+)
+def test_what_can_be_won_at_most_is_known_from_the_sizes(
+    tokens: int, largest: int, most: int
+) -> None:
+    """Nothing of what is protected, but a result goes as a whole."""
+    budget = pressure_on(conversation(user())).budget
+
+    assert POLICY.most_cleared(tokens, largest, budget) == most
+
+
 @pytest.mark.parametrize(("won", "goes"), [(19_999, False), (20_000, True), (20_001, True)])
 def test_nothing_goes_unless_20000_tokens_are_won(won: int, goes: bool) -> None:
     """BUGS 21."""

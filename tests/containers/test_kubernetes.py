@@ -186,7 +186,7 @@ def test_the_proxy_listens_where_service_and_policy_expect_it(name: str) -> None
 
 @pytest.mark.parametrize(
     ("probe", "path"),
-    [("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")],
+    [("startupProbe", "/healthz"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")],
 )
 @pytest.mark.parametrize("name", PROXIES)
 def test_the_proxy_is_asked_at_its_own_paths(name: str, probe: str, path: str) -> None:

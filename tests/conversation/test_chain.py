@@ -46,6 +46,19 @@ def test_cache_marks_do_not_matter_on_messages_parts_and_nested_parts() -> None:
     assert marked == before
 
 
+@pytest.mark.parametrize("places", [(0,), (1,), (1, 0)])
+def test_a_cache_mark_matters_nowhere_if_it_is_the_only_one(places: tuple[int, ...]) -> None:
+    """BUGS 40: clients mark one part, and not the message around it."""
+    plain = result("1", [text("a"), {"type": "tool_result", "content": [image(), "x"]}])
+    marked = copy.deepcopy(plain)
+    part = marked
+    for place in places:
+        part = part["content"][place]
+    part["cache_control"] = MARK
+
+    assert _canonical(marked) == _canonical(plain)
+
+
 def test_a_cache_mark_elsewhere_is_part_of_the_message() -> None:
     said = says(tool_calls=[{"id": "1", "function": {"arguments": {"cache_control": 1}}}])
     other = says(tool_calls=[{"id": "1", "function": {"arguments": {}}}])

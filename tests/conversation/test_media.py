@@ -190,3 +190,56 @@ def test_a_mime_is_lower_case() -> None:
     assert _only(image("DATA:Image/PNG,x")).mime == "image/png"
     assert _only(image("data:;base64,QQ")).mime == "image/unknown"
     assert _only(image("data:" + "a/" * 9_000)).mime == "application/octet-stream"
+
+
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "mime"),
+    [
+        ("pdf", "application/pdf"),
+        ("json", "application/json"),
+        ("docx", f"{_OFFICE}.wordprocessingml.document"),
+        ("xlsx", f"{_OFFICE}.spreadsheetml.sheet"),
+        ("pptx", f"{_OFFICE}.presentationml.presentation"),
+        ("txt", "text/plain"),
+        ("md", "text/markdown"),
+        ("csv", "text/csv"),
+        ("html", "text/html"),
+        ("png", "image/png"),
+        ("jpg", "image/jpeg"),
+        ("jpeg", "image/jpeg"),
+        ("gif", "image/gif"),
+        ("webp", "image/webp"),
+        ("mp3", "audio/mpeg"),
+        ("wav", "audio/wav"),
+        ("mp4", "video/mp4"),
+        ("webm", "video/webm"),
+        ("exe", "application/octet-stream"),
+    ],
+)
+def test_a_file_is_told_by_the_end_of_its_name(suffix: str, mime: str) -> None:
+    file = {"type": "file", "file": {"file_id": "1", "filename": f"a.b.{suffix.upper()}"}}
+
+    assert _only(file).mime == mime
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("image_url", "image"),
+        ("image", "image"),
+        ("video_url", "video"),
+        ("video", "video"),
+        ("input_audio", "audio"),
+        ("audio_url", "audio"),
+        ("audio", "audio"),
+        ("file", "document"),
+    ],
+)
+def test_a_part_without_a_type_is_told_by_its_key(key: str, kind: str) -> None:
+    """vLLM takes such parts."""
+    found = _only({key: {"url": "https://a/b"}})
+
+    assert (found.kind, found.data) == (kind, "https://a/b")

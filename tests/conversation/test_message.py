@@ -167,6 +167,20 @@ def test_a_very_deep_part_is_cut_off() -> None:
     assert "deep" not in found
 
 
+@pytest.mark.parametrize(
+    "around", [lambda part: [part], lambda part: {"a": part}], ids=["lists", "objects"]
+)
+def test_an_unknown_part_is_written_down_to_its_thirty_second_level(around: Any) -> None:
+    part: Any = "deep"
+    for _ in range(40):
+        part = around(part)
+
+    ((_, found),) = _pieces(user([part]))
+
+    assert found.count("[") + found.count("{") == 32
+    assert "deep" not in found
+
+
 @given(odd_messages)
 def test_any_message_can_be_looked_at_and_stays_what_it_was(fields: dict[str, Any]) -> None:
     before = copy.deepcopy(fields)

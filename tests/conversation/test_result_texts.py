@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from app.chat.media import MAX_DEPTH
 from app.chat.message import Message
 from app.chat.result_texts import texts_in, with_plain_parts_joined
 from tests.conversation.shapes import Fields, image, odd_messages, result, text
@@ -33,6 +34,15 @@ def test_every_text_of_a_result_is_found(content: Any, expected: list[str]) -> N
     assert _texts(content) == expected
 
 
+@pytest.mark.parametrize(("levels", "expected"), [(MAX_DEPTH - 1, ["a"]), (MAX_DEPTH, [])])
+def test_texts_are_looked_for_as_deep_as_media(levels: int, expected: list[str]) -> None:
+    content: list[Any] = [text("a")]
+    for _ in range(levels):
+        content = [{"type": "tool_result", "content": content}]
+
+    assert _texts(content) == expected
+
+
 def test_parts_of_nothing_but_text_become_one_at_the_place_of_the_first() -> None:
     marked = text("c", cache_control={"type": "ephemeral"})
     message = Message(result("1", [image(), text("a"), marked, "b", {"text": "d"}]))
@@ -46,7 +56,12 @@ def test_plain_strings_become_one_string() -> None:
     assert with_plain_parts_joined(Message(result("1", ["a", "b"]))).content == ["a\nb"]
 
 
-@pytest.mark.parametrize("content", ["a", None, [text("a"), image()], [], [text("a", x=1)]])
+_OTHER = {"type": "other", "text": "b"}
+
+
+@pytest.mark.parametrize(
+    "content", ["a", None, [text("a"), image()], [], [text("a", x=1)], [text("a"), _OTHER, _OTHER]]
+)
 def test_nothing_to_join_gives_the_very_same_message(content: Any) -> None:
     message = Message(result("1", content))
 

@@ -202,3 +202,15 @@ async def _port(file: Path) -> int:
 
 def _lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
+
+
+def assert_harmless(page: Page, url: str) -> None:
+    """Nothing was complained about, opened, run, or asked for elsewhere, and all was guarded."""
+    assert page.complaints == []
+    assert page.dialogs == []
+    assert [asked for asked in page.requested if not asked.startswith(url)] == []
+    for response in page.responses:
+        headers = {name.lower(): value for name, value in response["headers"].items()}
+        assert headers["content-security-policy"].startswith("default-src 'none'; "), response[
+            "url"
+        ]

@@ -2,14 +2,11 @@
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any
 
-import httpx
 import pytest
 
 from tests.conversation.shapes import Fields, says, user
-from tests.dashboard.browser import Browser, Page, running_browser
-from tests.dashboard.payloads import PAYLOADS
+from tests.dashboard.browser import Browser, Page, assert_harmless, running_browser
 from tests.dashboard.talks import SECRET_WORDS, chat, dashboard, with_pictures
 
 pytestmark = pytest.mark.anyio
@@ -32,18 +29,6 @@ def anyio_backend() -> str:
 async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
     async with running_browser() as started:
         yield started
-
-
-def assert_harmless(page: Page, url: str) -> None:
-    """Nothing was complained about, opened, run, or asked for elsewhere, and all was guarded."""
-    assert page.complaints == []
-    assert page.dialogs == []
-    assert [asked for asked in page.requested if not asked.startswith(url)] == []
-    for response in page.responses:
-        headers = {name.lower(): value for name, value in response["headers"].items()}
-        assert headers["content-security-policy"].startswith("default-src 'none'; "), response[
-            "url"
-        ]
 
 
 async def test_the_page_shows_chats_as_they_come(browser: Browser) -> None:
@@ -165,60 +150,3 @@ async def test_nothing_sticks_out_of_any_screen(browser: Browser, width: int, da
         await page.until("document.querySelector('#detail[open] .message')")
         sticks_out = "(it) => it.scrollWidth > it.clientWidth"
         assert not await page.value(f"({sticks_out})(document.querySelector('#detail'))")
-
-
-def poisoned(payload: str) -> dict[str, Any]:
-    """A request with a payload in every place that the page shows something of."""
-    function = {"name": payload, "arguments": payload}
-    picture = {"type": "image_url", "image_url": {"url": f"data:{payload};base64,AAAA"}}
-    return {
-        "model": payload,
-        "messages": [
-            {"role": "system", "content": payload},
-            {"role": payload, "content": payload, "name": payload},
-            {"role": "user", "content": [{"type": "text", "text": payload}, picture]},
-            {
-                "role": "assistant",
-                "content": payload,
-                "tool_calls": [{"id": payload, "type": "function", "function": function}],
-            },
-            {"role": "tool", "tool_call_id": payload, "name": payload, "content": payload},
-            {"role": "user", "content": payload},
-        ],
-    }
-
-
-async def send_poison(client: httpx.AsyncClient) -> None:
-    for payload in PAYLOADS:
-        headers = {
-            "x-request-id": "".join(
-                filter(str.isprintable, payload.encode("ascii", "ignore").decode())
-            )
-        }
-        body = json.dumps(poisoned(payload)).encode()
-        await client.post("/v1/chat/completions", content=body, headers=headers)
-
-
-async def test_no_text_of_a_client_ever_runs(browser: Browser) -> None:
-    """F16: sixty payloads, no dialog, no script, not even a breach of the policy."""
-    assert len(set(PAYLOADS)) == 60
-    async with (
-        dashboard(dashboard={"show_text": True}) as (proxy, client),
-        browser.page() as page,
-    ):
-        await send_poison(client)
-        await page.open(f"{proxy.url}/dashboard")
-        await page.until(f"{ROWS} === {len(PAYLOADS)}")
-
-        shown = await page.value(
-            "[...document.querySelectorAll('.request .model')].map((it) => it.textContent)"
-        )
-        assert set(shown) == {payload[:128] for payload in PAYLOADS}
-        for number, payload in enumerate(reversed(PAYLOADS)):
-            await page.value(f"document.querySelectorAll('.request')[{number}].click()")
-            await page.until("document.querySelector('#detail .message pre')")
-            texts = "[...document.querySelectorAll('#detail pre')].map((it) => it.textContent)"
-            assert payload in await page.value(texts)
-
-        assert not await page.value("Boolean(window.pwned)")
-        assert_harmless(page, proxy.url)

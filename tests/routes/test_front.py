@@ -329,7 +329,7 @@ async def test_a_mistake_on_an_operators_page_is_a_500_in_the_same_shape() -> No
 
 # The table of routes
 
-OWN = {"/health", "/healthz", "/readyz", "/metrics", "/dashboard{rest:path}"}
+OWN = {"/health", "/healthz", "/livez", "/readyz", "/metrics", "/dashboard{rest:path}"}
 
 
 def test_there_is_no_route_that_this_list_does_not_know() -> None:

@@ -49,7 +49,8 @@ def figures(proxy: Proxy) -> dict[str, float]:
 
 async def test_health_and_readiness_are_told() -> None:
     async with running_proxy(NOWHERE) as proxy, http_client(proxy) as client:
-        for path, status in (("/health", "ok"), ("/healthz", "ok"), ("/readyz", "ready")):
+        ok = [(path, "ok") for path in ("/health", "/healthz", "/livez")]
+        for path, status in [*ok, ("/readyz", "ready")]:
             answer = await client.get(path)
             assert (answer.status_code, answer.json()) == (200, {"status": status})
             head = await client.head(path)
@@ -103,7 +104,8 @@ async def test_the_apis_pages_are_served_only_if_asked_for() -> None:
         page, schema = await client.get("/docs"), await client.get("/openapi.json")
 
     assert page.status_code == 200
-    assert set(schema.json()["paths"]) == {"/health", "/healthz", "/readyz", "/metrics"}
+    paths = {"/health", "/healthz", "/livez", "/readyz", "/metrics"}
+    assert set(schema.json()["paths"]) == paths
 
 
 async def test_requests_are_counted_by_route_status_and_code() -> None:
@@ -292,3 +294,23 @@ async def test_a_store_that_cannot_be_opened_is_told_and_costs_nothing(tmp_path:
 
     assert answer.status_code == 200
     assert answer.json() == {"status": "ready", "degraded": "store"}
+
+
+async def test_the_figures_tell_how_many_tasks_there_are() -> None:
+    async with (
+        fake_model(polite) as model,
+        running_proxy(model.url) as proxy,
+        http_client(proxy) as client,
+    ):
+        before = _tasks_in((await client.get("/metrics")).text)
+        waiting = [asyncio.create_task(asyncio.Event().wait()) for _ in range(5)]
+        after = _tasks_in((await client.get("/metrics")).text)
+        for task in waiting:
+            task.cancel()
+
+    assert after == before + 5
+
+
+def _tasks_in(page: str) -> float:
+    (line,) = (line for line in page.splitlines() if line.startswith("chat_proxy_tasks "))
+    return float(line.split()[1])

@@ -271,54 +271,6 @@ def test_a_server_without_sockets_of_its_own_says_nothing() -> None:
     assert address_of(None) == ""
 
 
-async def test_fifty_streams_of_a_real_process_all_end_well() -> None:
-    """E1: half of them in time, half of them at the deadline; and the exit code is 0."""
-
-    async def stream(received: Received, line: Line) -> None:
-        words = 1000 if b'"long"' in received.body else 6
-        await begin_stream(line)
-        for n in range(words):
-            await line.chunk(delta(f"word{n} "))
-            await asyncio.sleep(0.1)
-        await line.chunk(delta(finish_reason="stop") + DONE)
-        await line.chunk(b"")
-
-    async with (
-        fake_model(on_chat(stream)) as model,
-        running_command(
-            "serve",
-            UPSTREAM_BASE_URL=model.url,
-            SERVER_DRAIN_GRACE_SECONDS="0.2",
-            SERVER_DRAIN_SECONDS="1.5",
-        ) as command,
-    ):
-        port = int((await command.url()).rpartition(":")[2])
-
-        async def ask(user: str) -> bytes:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(chat_request(chat_body(stream=True, user=user), "connection: close"))
-            client = RawClient(reader, writer)
-            body = (await client.answer()).body
-            writer.close()
-            return body
-
-        short = [asyncio.create_task(ask("short")) for _ in range(25)]
-        long = [asyncio.create_task(ask("long")) for _ in range(25)]
-        await eventually(lambda: sum(r.method == "POST" for r in model.requests) == 50, 10)
-        command.process.send_signal(signal.SIGTERM)
-        whole = await asyncio.gather(*short)
-        cut = await asyncio.gather(*long)
-        code = await command.ended()
-
-    for body in whole:
-        assert body.count(b"word") == 6
-        assert body.endswith(DONE)
-        assert b"error" not in body
-    for body in cut:
-        assert_told(body)
-    assert code == 0
-
-
 async def test_a_real_process_ends_at_once_by_a_second_signal() -> None:
     """E2."""
     async with (

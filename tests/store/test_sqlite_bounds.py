@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.store.base import LONGEST_LIFE
-from app.store.sqlite import CLOCK_SLACK, SWEEP_EVERY, WAL_BYTES, SqliteStore
+from app.store.base import CLOCK_SLACK, LONGEST_LIFE
+from app.store.sqlite import SWEEP_EVERY, SqliteStore
 
 pytestmark = pytest.mark.anyio
 DAY = 86_400.0
@@ -105,24 +105,6 @@ async def test_a_limit_below_one_page_is_a_limit_too(tmp_path: Path) -> None:
 
     assert await tiny.fill() == 0
     await tiny.store.close()
-
-
-async def test_the_log_stays_bounded_while_readers_are_cancelled(tmp_path: Path) -> None:
-    """FAULTS D7."""
-    roomy = Bounded(tmp_path, max_bytes=1024 * KIB * KIB)
-    await roomy.store.open()
-    for number in range(80):
-        readers = [
-            asyncio.create_task(roomy.store.get_many("kind", [b"%d" % number])) for _ in range(10)
-        ]
-        await roomy.store.put("kind", b"%d" % (number % 5), bytes(KIB * KIB), DAY)
-        for reader in readers:
-            reader.cancel()
-
-    assert roomy.path.with_name("store.db-wal").stat().st_size <= WAL_BYTES
-    assert roomy.path.stat().st_size < WAL_BYTES
-    assert len(await roomy.store.get_many("kind", [b"4"])) == 1
-    await roomy.store.close()
 
 
 @pytest.mark.parametrize("jump", [DAY, -DAY])

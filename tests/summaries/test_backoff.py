@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.conversation.shapes import Fields
-from tests.summaries.test_summary_faults import repeating
+from tests.summaries.tellings import repeating
 from tests.summaries.troubles import Trouble, history, outcome, troubled
 from tests.support.fake_model import fake_model
 from tests.support.summary_model import SummaryModel, failing, good, in_turn

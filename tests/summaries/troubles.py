@@ -98,6 +98,18 @@ def outcome(answer: RawAnswer) -> str:
     return answer.headers["x-chat-proxy-compaction"]
 
 
+def is_passed_by(trouble: Trouble, answered: RawAnswer) -> bool:
+    """Tell whether the request went on as it was, with nothing kept of the attempt."""
+    return outcome(answered) == "failed-open" and trouble.is_unchanged and not trouble.kept
+
+
+def folded_text(messages: list[Fields]) -> str:
+    """Return the text of the one message that stands for the older ones."""
+    (found,) = [message for message in messages if FRAME in str(message["content"])]
+    assert found["role"] == "user"
+    return str(found["content"])
+
+
 @asynccontextmanager
 async def troubled(
     telling: Telling | None = None, *, window: int | None = None, **sections: Any

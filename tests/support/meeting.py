@@ -88,7 +88,7 @@ class Stage:
 @asynccontextmanager
 async def common_stage() -> AsyncIterator[Stage]:
     """Set up a stage; what happened in one meeting leaves nothing behind for the next."""
-    lonely = {"keep_alive_seconds": 0.001, "breaker_failures": 0}
+    lonely = {"keep_alive_seconds": 1e-6, "breaker_failures": 0}
     async with (
         fake_model(polite) as model,
         running_proxy(model.url, upstream=lonely) as proxy,

@@ -34,6 +34,7 @@ def figure(metrics: Metrics, name: str) -> float:
         ({"code": "internal_error"}, "internal_error_total"),
         ({"retried": True}, 'retry_total{reason="reused_conn"}'),
         ({"repeats_keys": True}, "dup_key_total"),
+        ({"has_lone_surrogates": True}, 'input_repaired_total{kind="surrogate"}'),
         ({"status": 429}, "upstream_429_total"),
     ],
 )

@@ -304,6 +304,7 @@ GOOD = json.loads(Calibration.fresh().to_json())
         json.dumps(GOOD | {"noise": 7}),
         json.dumps(GOOD | {"lessons": -1}),
         json.dumps(GOOD | {"lessons": None}),
+        json.dumps(GOOD | {"lessons": 10**400}),
     ],
 )
 def test_what_cannot_be_read_back_is_a_fresh_start(stored: str | bytes) -> None:

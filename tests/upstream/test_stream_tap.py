@@ -183,6 +183,30 @@ def test_a_long_line_in_small_pieces_costs_no_more_than_its_length() -> None:
     assert not tap.off
 
 
+def test_behind_the_end_one_return_passes_however_the_stream_is_cut() -> None:
+    """Found by fuzzing: byte by byte, a second return passed for the same blank line."""
+    stream = b"data: [DONE]\r\n\r\r\ndata: more"
+
+    whole, single = StreamTap(), StreamTap()
+
+    assert whole.feed(stream) == b"data: [DONE]\r\n\r"
+    assert b"".join(single.feed(bytes([byte])) for byte in stream) == b"data: [DONE]\r\n\r"
+
+
+def test_what_stands_on_two_lines_is_read_as_two_however_the_stream_is_cut() -> None:
+    """Found by fuzzing: in one piece, half a usage behind a whole one hid it."""
+    whole = b"data: " + json.dumps({"usage": USAGE}).encode()
+    stream = whole + b'\n\ndata: {"usage":\n\n{"x": 1\ndata: {\n"error"\n'
+
+    tap, single = StreamTap(), StreamTap()
+    tap.feed(stream)
+    for byte in stream:
+        single.feed(bytes([byte]))
+
+    assert tap.usage == single.usage == SEEN
+    assert tap.failed is single.failed is False
+
+
 @pytest.mark.parametrize(
     ("document", "expected"),
     [

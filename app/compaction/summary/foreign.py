@@ -10,7 +10,7 @@ _URL = re.compile(
     r"(?<![A-Za-z0-9])(?:[a-z][a-z0-9+.-]{1,10}://|www\.)[^\s<>\"'`()\[\]{}|\\]+", re.IGNORECASE
 )
 _KEY = re.compile(
-    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:(?!-----END)[\s\S])*+(?:-----END[A-Z ]{0,40}-----)?"
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]*?(?:-----END[A-Z ]{0,40}-----|\Z)"
     r"|(?<![A-Za-z0-9])(?:(?:sk|pk|rk|glpat|xox[abeprs])-[\w-]{16,}|(?:sk|pk|rk)_(?:live|test)_\w{10,}"
     r"|gh[opsur]_\w{20,}|github_pat_\w{20,}|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}|hf_\w{20,}"
     r"|npm_\w{30,}|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*+)?)"

@@ -48,7 +48,7 @@ _HEADING = re.compile(
     r"[ \t*_]*+(?P<colon>[:\uff1a]?+)[ \t*_]*+(?P<rest>.*)"
 )
 _JOINT = re.compile(r"&amp;|&|\band\b")
-_NOTHING = re.compile(r"[\W_]*(?:none|n/a|nothing)?[\W_]*", re.IGNORECASE)
+_NOTHING = re.compile(r"[\W_]*+(?:none|n/a|nothing)?[\W_]*+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,140 @@
+"""Rows A17 to A19 and A22: clients that leave, by our server and by plain uvicorn."""
+
+import asyncio
+
+import pytest
+
+from tests.faults.client.conftest import Serving
+from tests.faults.faulty import AT_ONCE_SECONDS, Waiting, aborted, answered, chats, metric
+from tests.summaries.talking import WINDOW, body_of, label, long_chat, post
+from tests.support.conversations import listening
+from tests.support.fake_model import delta, fake_model, on_chat, polite
+from tests.support.live import chat_body, chat_request, eventually, raw_client, running_proxy
+from tests.support.summary_model import SummaryModel, good, once_open
+
+pytestmark = pytest.mark.anyio
+
+USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}\n\n'
+
+
+async def test_a17_a_client_that_leaves_while_uploading_never_reaches_the_upstream(
+    serving: Serving,
+) -> None:
+    with listening() as heard:
+        async with fake_model(polite) as model, serving(model.url) as proxy:
+            async with raw_client(proxy) as client:
+                await client.send(chat_request()[:-5])
+                await eventually(lambda: proxy.services.admission.held_bytes > 0)
+                client.leave()
+            await eventually(lambda: metric(proxy, aborted("body")) == 1)
+
+    [line] = heard.lines("request")
+    assert (line["status"], line["code"], line["phase"]) == (499, "client_closed_request", "body")
+    assert chats(model) == []
+    assert proxy.services.admission.held_bytes == 0
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_a18_a_client_that_leaves_before_the_answer_frees_the_upstream(
+    serving: Serving, stream: bool
+) -> None:
+    waiting = Waiting()
+    async with fake_model(on_chat(waiting)) as model, serving(model.url) as proxy:
+        async with raw_client(proxy) as client:
+            await client.send(chat_request(chat_body(stream=stream)))
+            await eventually(lambda: waiting.asked)
+            client.leave()
+            seconds = await eventually(lambda: waiting.let_go)
+        await eventually(lambda: metric(proxy, aborted("ttfb")) == 1)
+
+    assert seconds < AT_ONCE_SECONDS
+    assert metric(proxy, answered(499, "client_closed_request")) == 1
+    assert proxy.services.admission.held_bytes == 0
+
+
+async def test_a18_a_summary_that_another_waits_for_is_finished() -> None:
+    gate = asyncio.Event()
+    brain = SummaryModel(once_open(gate, good))
+    budget = {"context_window": WINDOW, "prepare": 1}
+    async with (
+        asyncio.timeout(20),
+        fake_model(brain) as model,
+        running_proxy(model.url, budget=budget) as proxy,
+        raw_client(proxy) as leaving,
+        raw_client(proxy) as staying,
+    ):
+        await leaving.send(chat_request(body_of(long_chat())))
+        await eventually(lambda: brain.summaries, 5)
+        waiting = asyncio.create_task(post(staying, body_of(long_chat())))
+        await eventually(lambda: metric(proxy, "chat_proxy_summary_waits_total") == 2, 5)
+        leaving.leave()
+        await eventually(lambda: metric(proxy, aborted("ttfb")) == 1, 5)
+        gate.set()
+        answer = await waiting
+
+    assert (answer.status, label(answer)) == (200, "built")
+    assert len(brain.summaries) == 1
+
+
+async def test_a19_a_client_that_leaves_in_mid_stream_frees_the_upstream(serving: Serving) -> None:
+    """What the upstream counted so far is not lost."""
+    waiting = Waiting(delta("one "), USAGE)
+    async with fake_model(on_chat(waiting)) as model, serving(model.url) as proxy:
+        async with raw_client(proxy) as client:
+            await client.send(chat_request(chat_body(stream=True)))
+            await client.reader.readuntil(b'"usage"')
+            client.leave()
+            seconds = await eventually(lambda: waiting.let_go)
+        await eventually(lambda: metric(proxy, aborted("stream")) == 1)
+
+    assert seconds < AT_ONCE_SECONDS
+    assert metric(proxy, 'chat_proxy_upstream_tokens_total{kind="prompt"}') == 7
+    assert metric(proxy, 'chat_proxy_upstream_tokens_total{kind="completion"}') == 2
+
+
+async def test_a19_one_client_that_leaves_disturbs_no_other(serving: Serving) -> None:
+    waiting = Waiting(delta("one "))
+    async with (
+        fake_model(on_chat(waiting)) as model,
+        serving(model.url) as proxy,
+        raw_client(proxy) as leaving,
+        raw_client(proxy) as staying,
+        raw_client(proxy) as another,
+    ):
+        for client in (leaving, staying):
+            await client.send(chat_request(chat_body(stream=True)))
+            await client.reader.readuntil(b"one ")
+        leaving.leave()
+        await eventually(lambda: waiting.let_go)
+        model.behaviour = polite
+        await another.send(chat_request())
+        answer = await another.answer()
+
+        assert answer.status == 200
+        assert not staying.reader.at_eof()
+
+
+@pytest.mark.parametrize("moment", ["at once", "before the answer", "in mid-stream"])
+async def test_a22_a_client_that_closes_its_side_has_left(serving: Serving, moment: str) -> None:
+    """Half a close is a close, always: a client that went looks just the same."""
+    waiting = Waiting(delta("one ")) if moment == "in mid-stream" else Waiting()
+    async with (
+        asyncio.timeout(5),
+        fake_model(on_chat(waiting)) as model,
+        serving(model.url) as proxy,
+        raw_client(proxy) as client,
+    ):
+        await client.send(chat_request(chat_body(stream=True)))
+        if moment != "at once":
+            await eventually(lambda: waiting.asked)
+        if moment == "in mid-stream":
+            await client.reader.readuntil(b"one ")
+        client.writer.write_eof()
+        rest = await client.rest()
+        await eventually(lambda: waiting.let_go or not chats(model))
+        phase = "stream" if moment == "in mid-stream" else "ttfb"
+        phases = (phase, "body") if moment == "at once" else (phase,)
+        await eventually(lambda: sum(metric(proxy, aborted(each)) for each in phases) == 1)
+
+    assert b"[DONE]" not in rest
+    assert not rest.startswith(b"HTTP/1.1")

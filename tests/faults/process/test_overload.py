@@ -1,0 +1,73 @@
+"""Row E8: three times as many clients as can be served."""
+
+import asyncio
+from dataclasses import dataclass, field
+from statistics import median
+
+import pytest
+
+from tests.faults.process.crowds import ProxyProcess, proxy_process
+from tests.support.fake_model import COMPLETION, Line, Received, answer_json
+from tests.support.live import chat_body, chat_request
+
+pytestmark = pytest.mark.anyio
+
+SEATS = 8
+ROUND_SECONDS = 0.8
+ANSWER_SECONDS = 0.05
+REQUEST = chat_request(chat_body(user="x" * 4_000))
+HELD_BYTES = SEATS * 4_200
+ROUNDS = 3
+
+
+async def slowly(received: Received, line: Line) -> None:
+    """Answer as a model that takes its time."""
+    await asyncio.sleep(ANSWER_SECONDS)
+    await answer_json(line, COMPLETION)
+
+
+@dataclass
+class Round:
+    """What a number of clients got in a while."""
+
+    served: int = 0
+    refused: list[float] = field(default_factory=list)
+
+
+async def ask_for_a_while(proxy: ProxyProcess, clients: int) -> Round:
+    """Let so many clients ask again and again, each a moment after it was refused."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + ROUND_SECONDS
+    found = Round()
+
+    async def ask() -> None:
+        client = await proxy.connect()
+        while loop.time() < until:
+            began = loop.time()
+            await client.send(REQUEST)
+            answer = await client.answer()
+            if answer.status == 200:
+                found.served += 1
+            else:
+                assert answer.error["code"] == "overloaded"
+                assert answer.headers["retry-after"] == "1"
+                found.refused.append(loop.time() - began)
+                await asyncio.sleep(ANSWER_SECONDS)
+        client.leave()
+
+    await asyncio.gather(*(ask() for _ in range(clients)))
+    return found
+
+
+async def test_e8_with_three_times_the_load_as_much_is_served_and_refusals_are_quick() -> None:
+    """The best of three rounds, as this is about the proxy and not about the machine."""
+    async with proxy_process(slowly, LIMITS_MAX_INFLIGHT_BYTES=str(HELD_BYTES)) as proxy:
+        rounds = [
+            (await ask_for_a_while(proxy, SEATS), await ask_for_a_while(proxy, 3 * SEATS))
+            for _ in range(ROUNDS)
+        ]
+
+    assert all(peak.served for peak, _ in rounds)
+    assert all(over.refused for _, over in rounds)
+    assert max(over.served / peak.served for peak, over in rounds) >= 0.9
+    assert min(median(over.refused) for _, over in rounds) < 0.1

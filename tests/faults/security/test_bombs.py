@@ -1,0 +1,122 @@
+"""F18: what is small on the wire and great inside, or cheap to send and dear to read."""
+
+import gzip
+import tracemalloc
+import zlib
+from time import thread_time
+
+import pytest
+
+from app.chat.request import RequestLimits, read_request
+from app.errors import BadRequest
+from tests.faults.security.patterns import Used, patterns_in_use
+from tests.support.fake_model import Line, Received, polite
+from tests.support.live import chat_body, chat_request
+from tests.support.meeting import meeting
+
+pytestmark = pytest.mark.anyio
+
+MEGABYTE = 2**20
+KILOBYTE_SECONDS = 0.001
+"""What a pattern may take for the worst kilobyte: a linear one takes half, a square one eight."""
+BOUNDED = {
+    "app.compaction.summary.facts._LONG_ERROR": "one line of at most 240 characters",
+    "app.environment._PASSWORD": "the operator's own settings",
+    "app.environment._PASSWORD_IN_QUERY": "the operator's own settings",
+}
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, gzip"])
+async def test_f18_a_compressed_request_is_refused_unread(encoding: str) -> None:
+    """F18: a hundred megabytes in a hundred kilobytes never unfold."""
+    bomb = gzip.compress(chat_body(user="x" * 8 * MEGABYTE))
+    async with meeting(polite) as they:
+        await they.client.send(chat_request(bomb, f"content-encoding: {encoding}"))
+        answer = await they.client.answer()
+
+    assert answer.status == 415
+    assert answer.error["code"] == "unsupported_content_encoding"
+    assert they.chats == 0
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_f18_a_compressed_answer_is_not_unfolded(encoding: str) -> None:
+    """F18: it was not asked for; what comes through is no longer than what came in."""
+    bomb = zlib.compress(b" " * 16 * MEGABYTE)
+
+    async def explosive(_: Received, line: Line) -> None:
+        kind = ("content-type: application/json", f"content-encoding: {encoding}")
+        await line.head(200, *kind, f"content-length: {len(bomb)}")
+        await line.send(bomb)
+
+    async with meeting(explosive) as they:
+        tracemalloc.start()
+        answer = await they.ask()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+    assert len(answer.body) <= len(bomb)
+    assert peak < 10 * len(bomb) + MEGABYTE
+
+
+LIMITS = RequestLimits(64, 500_000, 10_000, 16)
+JSON_BOMBS = {
+    "deep lists": b"[" * MEGABYTE,
+    "deep objects": b'{"a":' * (MEGABYTE // 5),
+    "deep inside messages": b'{"messages":' + b"[" * MEGABYTE,
+    "many empty lists": b'{"messages":[' + b"[]," * (MEGABYTE // 3) + b"[]]}",
+    "many numbers": b'{"messages":[' + b"1," * (MEGABYTE // 2) + b"1]}",
+    "a long number": b'{"messages":[],"n":' + b"9" * MEGABYTE + b"}",
+    "a long fraction": b'{"messages":[],"n":1.' + b"9" * MEGABYTE + b"e999999}",
+    "many escapes": b'{"messages":[],"x":"' + rb"\u0061" * (MEGABYTE // 6) + b'"}',
+    "many backslashes": b'{"messages":[],"x":"' + b"\\\\" * (MEGABYTE // 2) + b'"}',
+    "open quotes": b'{"messages":[],"x":"' + b'\\"' * (MEGABYTE // 2),
+    "the same key": b"{" + b'"model":"x",' * (MEGABYTE // 12) + b'"messages":[]}',
+    "blanks": b" " * MEGABYTE + b"{}",
+}
+
+
+@pytest.mark.parametrize("body", JSON_BOMBS.values(), ids=JSON_BOMBS)
+def test_f18_json_made_to_hurt_costs_no_more_than_its_length(body: bytes) -> None:
+    """F18: 50 ms of the processor for a megabyte, best of three.
+
+    In memory 16 times its size: the parser sets 12 times aside, of which it touches what it needs.
+    """
+    seconds = min(time_to_read(body) for _ in range(3))
+    tracemalloc.start()
+    time_to_read(body)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert seconds <= 0.05
+    assert peak <= 16 * len(body)
+
+
+def time_to_read(body: bytes) -> float:
+    """Return the processor time for reading a request, or for refusing it."""
+    start = thread_time()
+    try:
+        read_request(body, LIMITS)
+    except BadRequest:
+        return thread_time() - start
+    return thread_time() - start
+
+
+def test_f18_no_pattern_of_ours_takes_long_over_any_string() -> None:
+    """F18: each as it is used, against its own words and common signs in long rows."""
+    found = {(it.name, it.pattern, it.method): it for it in patterns_in_use()}
+    slow = [it for it in found.values() if it.name not in BOUNDED and is_slow(it)]
+
+    assert len(found) > 100
+    assert set(BOUNDED) <= {it.name for it in found.values()}
+    assert [(it.name, it.pattern.pattern, it.method) for it in slow] == []
+
+
+def is_slow(used: Used) -> bool:
+    """Tell whether some kilobyte takes too long, looked at again where it seems so."""
+    for text in used.hurting(1_000):
+        if used.seconds(text) > KILOBYTE_SECONDS and all(
+            used.seconds(text) > KILOBYTE_SECONDS for _ in range(5)
+        ):
+            return True
+    return False

@@ -1,0 +1,18 @@
+"""A stage for many meetings with a model that misbehaves."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.meeting import Stage, common_stage
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def stage() -> AsyncIterator[Stage]:
+    async with common_stage() as stage:
+        yield stage

@@ -1,0 +1,179 @@
+"""Rows B1 to B3 and B5: upstreams that cannot be reached, and connections that are gone."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.faults.faulty import is_error
+from tests.support.fake_model import Line, Received, polite
+from tests.support.live import Proxy, RawAnswer, chat_request, eventually, raw_client, running_proxy
+from tests.support.meeting import black_hole, cut, meeting
+
+pytestmark = pytest.mark.anyio
+
+NOBODY = "http://127.0.0.1:1/v1"
+NAME = "model.example"
+RETRIES = 'chat_proxy_retry_total{reason="reused_conn"}'
+
+
+async def asked(proxy: Proxy) -> tuple[RawAnswer, float]:
+    """Return an answer, and how long it took."""
+    async with asyncio.timeout(20), raw_client(proxy) as client:
+        began = time.perf_counter()
+        await client.send(chat_request())
+        return await client.answer(), time.perf_counter() - began
+
+
+async def test_b1_a_refused_connection_is_told_at_once_and_counts() -> None:
+    async with running_proxy(NOBODY, upstream={"breaker_failures": 5}) as proxy:
+        answers = [await asked(proxy) for _ in range(5)]
+        open_breakers = proxy.services.upstream.breakers.open_ones()
+
+    assert all(is_error(answer, 502, "upstream_connect_error") for answer, _ in answers)
+    assert min(seconds for _, seconds in answers) < 0.1
+    assert open_breakers == 1
+
+
+async def test_b2_a_black_hole_is_given_up_at_the_limit() -> None:
+    with black_hole() as url:
+        async with running_proxy(url, upstream={"connect_timeout_seconds": 0.4}) as proxy:
+            answer, seconds = await asked(proxy)
+
+    assert is_error(answer, 504, "upstream_connect_timeout")
+    assert 0.35 < seconds < 0.9
+
+
+async def longest_lag(task: "asyncio.Task[Any]") -> float:
+    """Return how long the loop was away at most until the task was done."""
+    longest = 0.0
+    while not task.done():
+        before = time.perf_counter()
+        await asyncio.sleep(0.005)
+        longest = max(longest, time.perf_counter() - before - 0.005)
+    return longest
+
+
+async def test_b3_an_unknown_name_is_told_and_blocks_nobody() -> None:
+    async with running_proxy("http://model.invalid/v1") as proxy:
+        asking = asyncio.create_task(asked(proxy))
+        lag = await longest_lag(asking)
+
+    assert is_error(asking.result()[0], 502, "upstream_dns_error")
+    assert lag < 0.2
+
+
+class NameService:
+    """The system's names, but for one: that is known, unknown, or takes for ever."""
+
+    def __init__(self) -> None:
+        self.mood = "well"
+        self.may_go_on = threading.Event()
+        self._system = socket.getaddrinfo
+
+    def __call__(self, host: Any, *more: Any, **options: Any) -> Any:
+        if host != NAME:
+            return self._system(host, *more, **options)
+        if self.mood == "stalled":
+            self.may_go_on.wait(20)
+        if self.mood != "well":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return self._system("127.0.0.1", *more, **options)
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameService]:
+    """What the system knows about names, in the test's hand."""
+    service = NameService()
+    monkeypatch.setattr(socket, "getaddrinfo", service)
+    yield service
+    service.may_go_on.set()
+
+
+async def test_b3_a_resolver_that_takes_for_ever_is_given_up_and_blocks_nobody(
+    names: NameService,
+) -> None:
+    names.mood = "stalled"
+    limits = {"connect_timeout_seconds": 0.5}
+    async with running_proxy(f"http://{NAME}:1/v1", upstream=limits) as proxy:
+        asking = asyncio.create_task(asked(proxy))
+        lag = await longest_lag(asking)
+        names.may_go_on.set()
+
+    answer, seconds = asking.result()
+    assert is_error(answer, 502, "upstream_dns_error")
+    assert seconds < 2
+    assert lag < 0.2
+
+
+def forget_names(proxy: Proxy) -> None:
+    """Let the names be asked for again, as they are every few seconds."""
+    transport = proxy.services.upstream._transport
+    assert transport is not None
+    transport._dialler.clear_dns_cache()
+
+
+@pytest.mark.parametrize("mood", ["failing", "stalled"])
+async def test_b3_the_last_good_address_serves_while_names_fail(
+    mood: str, names: NameService
+) -> None:
+    limits = {"connect_timeout_seconds": 0.5, "keep_alive_seconds": 0.001}
+    async with meeting(polite) as they:
+        url = they.model.url.replace("127.0.0.1", NAME)
+        async with running_proxy(url, upstream=limits) as proxy:
+            first, _ = await asked(proxy)
+            await asyncio.sleep(0.05)
+            connections, names.mood = they.model.connections, mood
+            forget_names(proxy)
+            second, _ = await asked(proxy)
+            names.may_go_on.set()
+
+            assert (first.status, second.status) == (200, 200)
+            assert they.model.connections > connections
+
+
+class Fickle:
+    """A polite model that drops a used connection when it is asked again on it."""
+
+    def __init__(self) -> None:
+        self.has_turned = False
+        self._used: set[object] = set()
+
+    async def __call__(self, received: Received, line: Line) -> None:
+        if self.has_turned and line.writer in self._used:
+            cut(line)
+            return
+        self._used.add(line.writer)
+        await polite(received, line)
+
+
+async def test_b5_a_reused_connection_that_was_closed_is_replaced_once() -> None:
+    fickle = Fickle()
+    async with meeting(fickle) as they:
+        they.model.behaviour = fickle
+        await they.ask()
+        await eventually(lambda: not they.proxy.services.windows._tasks)
+        fickle.has_turned = True
+        asked_before = they.chats
+        answer = await they.ask()
+
+        assert answer.status == 200
+        assert they.chats == asked_before + 2
+        assert they.figure(RETRIES) == 1
+
+
+async def test_b5_b6_the_second_try_is_the_last() -> None:
+    async def dies(received: Received, line: Line) -> None:
+        cut(line)
+
+    async with meeting(polite) as they:
+        await they.ask()
+        asked_before, they.model.behaviour = they.chats, dies
+        answer = await they.ask()
+
+        assert is_error(answer, 502, "upstream_reset")
+        assert they.chats == asked_before + 2
