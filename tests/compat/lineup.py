@@ -1,0 +1,162 @@
+"""The clients: what each is made of, how its tools are called, and what it cannot do."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+INSTALLED = ROOT / ".compat"
+PINS: dict[str, list[str]] = json.loads((HERE / "pins.json").read_text(encoding="utf-8"))
+
+Kind = Literal["library", "command line", "coding agent"]
+SMALL_WINDOW = 8_192
+LAST_WORDS = "All is read and the word is marmalade."
+NODE = "node@22.23.3"
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A client's own tool: its name and its arguments, with {path}, {number} or {words} in them."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+    def call(self, number: int, path: Path) -> tuple[str, str]:
+        """Return the name and the arguments for one page."""
+        written = json.dumps(dict(self.arguments)).replace('"{number}"', str(number))
+        return self.name, written.replace("{path}", str(path)).replace("{words}", LAST_WORDS)
+
+
+READ_PAGE = Tool("read_page", {"number": "{number}"})
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client and the numbers of its runs."""
+
+    name: str
+    title: str
+    driver: str
+    kind: Kind = "library"
+    window: int = SMALL_WINDOW
+    page_tokens: int = 600
+    tool: Tool | None = READ_PAGE
+    prove: Tool | None = None
+    farewell: Tool | None = None
+    pages_at_once: int = 5
+    without: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def pins(self) -> list[str]:
+        """The packages, each with its version."""
+        return PINS[self.name]
+
+    @property
+    def version(self) -> str:
+        """The version of the first package, which is the client itself."""
+        return self.pins[0].rpartition("@")[2].rpartition("=")[2]
+
+    @property
+    def from_npm(self) -> bool:
+        """Whether it comes from npm and not from PyPI."""
+        return "==" not in self.pins[0]
+
+    @property
+    def home(self) -> Path:
+        """The folder that it is installed in."""
+        return INSTALLED / self.name
+
+    @property
+    def driver_file(self) -> Path:
+        """The small program that drives it."""
+        return HERE / "clients" / self.driver
+
+
+CLIENTS = (
+    Client("openai-python", "openai (Python)", "openai_python.py"),
+    Client("openai-node", "openai (Node)", "openai_node.mjs"),
+    Client("langchain", "LangChain", "langchain.py"),
+    Client("llama-index", "LlamaIndex", "llama_index.py"),
+    Client("pydantic-ai", "pydantic-ai", "pydantic_ai.py"),
+    Client("ai-sdk", "Vercel AI SDK", "ai_sdk.mjs"),
+    Client("openai-agents", "OpenAI Agents SDK", "openai_agents.py"),
+    Client(
+        "smolagents",
+        "smolagents",
+        "smolagents.py",
+        farewell=Tool("final_answer", {"answer": "{words}"}),
+    ),
+    Client("llm", "llm", "llm.py", kind="command line"),
+    Client("aider", "aider", "aider.py", kind="coding agent", tool=None),
+    Client(
+        "mini-swe-agent",
+        "mini-swe-agent",
+        "mini_swe_agent.py",
+        kind="coding agent",
+        window=12_288,
+        page_tokens=1_000,
+        tool=Tool("bash", {"command": "cat {path}"}),
+        prove=Tool("bash", {"command": "echo done > {path}"}),
+        farewell=Tool(
+            "bash", {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo '{words}'"}
+        ),
+        without={"streaming": "asks for whole answers", "image": "its command line takes none"},
+    ),
+    Client(
+        "qwen-code",
+        "qwen-code",
+        "qwen_code.py",
+        kind="coding agent",
+        window=65_536,
+        page_tokens=2_500,
+        pages_at_once=8,
+        tool=Tool("read_file", {"file_path": "{path}"}),
+        prove=Tool("run_shell_command", {"command": "echo done > {path}", "is_background": False}),
+    ),
+    Client(
+        "opencode",
+        "opencode",
+        "opencode.py",
+        kind="coding agent",
+        window=32_768,
+        page_tokens=2_000,
+        tool=Tool("read", {"filePath": "{path}"}),
+        prove=Tool("bash", {"command": "echo done > {path}", "description": "Leaves a file"}),
+    ),
+    Client(
+        "pi",
+        "pi",
+        "pi.py",
+        kind="coding agent",
+        window=16_384,
+        page_tokens=1_500,
+        tool=Tool("read", {"path": "{path}"}),
+        prove=Tool("bash", {"command": "echo done > {path}"}),
+    ),
+    Client(
+        "cline",
+        "Cline CLI",
+        "cline.py",
+        kind="coding agent",
+        window=32_768,
+        page_tokens=2_000,
+        tool=Tool("read_files", {"files": [{"path": "{path}"}]}),
+        prove=Tool("run_commands", {"commands": ["echo done > {path}"]}),
+        without={"image": "its command line takes none"},
+    ),
+    Client(
+        "continue",
+        "Continue CLI",
+        "continue_cli.py",
+        kind="coding agent",
+        window=16_384,
+        page_tokens=1_500,
+        tool=Tool("Read", {"filepath": "{path}"}),
+        prove=Tool("Bash", {"command": "echo done > {path}"}),
+        without={"image": "its command line takes none"},
+    ),
+)
