@@ -333,6 +333,7 @@ def test_a_flat_price_needs_no_extent_and_everything_else_has_the_default() -> N
         ("google/gemma-4-27b-it", "gemma-4"),
         ("llava-hf/llava-1.5-7b-hf", "llava"),
         ("llava-hf/llava-v1.6-mistral-7b-hf", None),
+        ("our-qwen2.5-vl-7b", "qwen2-vl"),
         ("tiny-vl", None),
         ("", None),
     ],
