@@ -4,8 +4,8 @@ import tempfile
 from pathlib import Path
 
 from app.environment import BadConfiguration
-from app.registry.registry import BadRegistry, read_registry
 from app.policies import model_policies
+from app.registry.registry import BadRegistry, read_registry
 from app.server import read_models
 from app.settings import Settings
 
