@@ -74,6 +74,20 @@ def test_what_the_user_named_comes_back(fact: str, place: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "words", ["and/or", "n/a", "And/Or later", "1/2/3 of it", "WARNING", "Hello", "a/b/c", "////"]
+)
+def test_words_that_only_look_like_a_name_are_none(words: str) -> None:
+    assert lines(user(f"it is {words} here")) == ""
+
+
+@pytest.mark.parametrize("said", ["**src/app/main.py**", "`src/app/main.py`", "src/app/main.py:"])
+def test_a_name_comes_back_without_the_marks_around_it(said: str) -> None:
+    (line,) = lines(user(f"it is {said} here")).splitlines()
+
+    assert line.endswith(" src/app/main.py")
+
+
+@pytest.mark.parametrize(
     "said", ['"blue green deploy"', "“blue green deploy”", "`blue green deploy`"]
 )
 def test_what_the_user_quoted_comes_back(said: str) -> None:
@@ -214,9 +228,21 @@ def test_demands_leave_room_for_other_facts() -> None:
 
 
 def test_a_long_fact_that_does_not_fit_leaves_room_for_short_ones() -> None:
-    found = lines(user(f"see a_b_c and {'long_' * 30}x"), room=20)
+    long = f"{'long_' * 30}x"
 
-    assert found == "- Names: a_b_c"
+    assert lines(user(f"see a_b_c and {long}"), room=20) == "- Names: a_b_c"
+    assert lines(user(f"see {long} and a_b_c"), room=20) == "- Names: a_b_c"
+
+
+def test_of_a_very_long_span_all_of_the_user_is_read_and_the_newest_of_others() -> None:
+    """BUGS 31: what is passed over to bound the work hides nothing behind it."""
+    padding = [says("plain words " * 3_000)] * 10
+    others = [says("late_answer"), says("late_answer")]
+    found = lines(
+        user("old_name"), says("early_answer"), says("early_answer"), *padding, *others, user("go")
+    )
+
+    assert found == "- Names: old_name, late_answer"
 
 
 def test_without_room_there_is_no_ledger() -> None:
