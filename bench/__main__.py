@@ -1,4 +1,4 @@
-"""`python -m bench`: what chat-proxy costs beside nginx, a bare relay and two peers."""
+"""`python -m bench`: what chat-proxy costs beside nginx, a bare relay and three peers."""
 
 import signal
 import sys
@@ -14,7 +14,14 @@ from bench.contenders import NGINX, Contender, find_nginx, own_contenders
 from bench.lineup import Lineup
 from bench.machine import machine_facts
 from bench.options import Options, read_options
-from bench.peers import LITELLM, PORTKEY, install_litellm, install_portkey
+from bench.peers import (
+    HEADROOM,
+    LITELLM,
+    PORTKEY,
+    install_headroom,
+    install_litellm,
+    install_portkey,
+)
 from bench.progress import tell
 from bench.report import report
 from bench.results import Results
@@ -22,7 +29,11 @@ from bench.rounds import run_rounds
 from bench.servers import ServerFailed
 from bench.verdict import verdicts
 
-PEERS: dict[str, Callable[[], Contender]] = {LITELLM: install_litellm, PORTKEY: install_portkey}
+PEERS: dict[str, Callable[[], Contender]] = {
+    LITELLM: install_litellm,
+    PORTKEY: install_portkey,
+    HEADROOM: install_headroom,
+}
 NGINX_IS_ABSENT = """\
 !! nginx is not installed, and it is the limit that everything here is compared with.
 !! Install it with:  apt-get install nginx-light"""

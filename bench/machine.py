@@ -2,6 +2,7 @@
 
 import os
 import platform
+import sysconfig
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,18 @@ def machine_facts() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "processor": _processor(),
         "system": platform.platform(),
-        "python": platform.python_version(),
+        "python": f"{platform.python_version()}, {_build()}",
         "load_average_before": os.getloadavg()[0],
     }
+
+
+def _build() -> str:
+    """Say how the interpreter was built; what it does not tell may still be so."""
+    options = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
+    flags = str(sysconfig.get_config_var("PY_CORE_CFLAGS") or "")
+    if "--enable-optimizations" in options or "-fprofile-use" in flags:
+        return "built with profile-guided optimisation"
+    return "no word of profile-guided optimisation in its build flags"
 
 
 def _processor() -> str:

@@ -39,8 +39,9 @@ def read_options(own: list[str], peers: list[str]) -> Options:
 def _parser(known: list[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measure what chat-proxy costs beside nginx, a bare relay and two peers.",
-        epilog="BENCH_PEERS=1 adds LiteLLM and Portkey, installed under bench/.peers on first use.",
+        description="Measure what chat-proxy costs beside nginx, a bare relay and three peers.",
+        epilog="BENCH_PEERS=1 adds LiteLLM, Portkey and headroom, installed under bench/.peers on "
+        "first use.",
     )
     parser.add_argument("--rounds", type=_positive, metavar="N", help=f"default {ROUNDS}; quick: 1")
     parser.add_argument("--quick", action="store_true", help="smoke test: short bursts, one start")

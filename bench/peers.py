@@ -1,4 +1,4 @@
-"""Two gateways of the field, in environments of their own under `bench/.peers/`.
+"""Three gateways of the field, in environments of their own under `bench/.peers/`.
 
 The versions are fixed: a figure means nothing without them, and a new release is not run unseen.
 """
@@ -14,13 +14,14 @@ from bench.contenders import Contender, Place
 from bench.payloads import MODEL
 from bench.servers import Launch
 
-LITELLM, PORTKEY = "LiteLLM", "Portkey"
-LITELLM_VERSION, PORTKEY_VERSION = "1.106.2", "1.15.2"
+LITELLM, PORTKEY, HEADROOM = "LiteLLM", "Portkey", "headroom"
+LITELLM_VERSION, PORTKEY_VERSION, HEADROOM_VERSION = "1.106.2", "1.15.2", "0.42.0"
 INSTALL_SECONDS = 900
 
 _FOLDER = Path(__file__).resolve().parent / ".peers"
 _LITELLM = _FOLDER / f"litellm-{LITELLM_VERSION}"
 _PORTKEY = _FOLDER / f"portkey-{PORTKEY_VERSION}"
+_HEADROOM = _FOLDER / f"headroom-{HEADROOM_VERSION}"
 _PORTKEY_START = _PORTKEY / "node_modules/@portkey-ai/gateway/build/start-server.js"
 # From 1.14.2 on every stream fails, "TypeError: immutable": Portkey-AI/gateway issue 1389.
 _PORTKEY_PACKAGE = json.dumps(
@@ -37,6 +38,12 @@ _LISTEN_ON_LOOPBACK = (
     "net.Server.prototype.listen = function (port, host, ...rest)"
     " { return listen.call(this, port, '127.0.0.1', ...rest) }"
 )
+# More than 256 slow answers take longer than its five seconds between two requests.
+_HEADROOM_START = (
+    "import uvicorn; from headroom.cli import main; begin = uvicorn.Config.__init__; "
+    "uvicorn.Config.__init__ = lambda self, *given, **named:"
+    " begin(self, *given, **{**named, 'timeout_keep_alive': 75}); main()"
+)
 _NO_ACCESS_LOG = json.dumps(
     {
         "version": 1,
@@ -52,11 +59,14 @@ class PeerUnavailable(Exception):
 
 def install_litellm() -> Contender:
     """Return the LiteLLM proxy, installed on first use."""
-    requirement = f"litellm[proxy]=={LITELLM_VERSION}"
-    venv = [sys.executable, "-m", "venv", "--clear", str(_LITELLM)]
-    pip = [str(_LITELLM / "bin/python"), "-m", "pip", "install", "--quiet", requirement]
-    _install_once(_LITELLM, [venv, pip])
+    _install_from_pypi(_LITELLM, f"litellm[proxy]=={LITELLM_VERSION}")
     return Contender(LITELLM, LITELLM_VERSION, launch_litellm)
+
+
+def install_headroom() -> Contender:
+    """Return headroom's proxy, installed on first use."""
+    _install_from_pypi(_HEADROOM, f"headroom-ai[proxy]=={HEADROOM_VERSION}")
+    return Contender(HEADROOM, HEADROOM_VERSION, launch_headroom)
 
 
 def install_portkey() -> Contender:
@@ -109,6 +119,26 @@ def launch_portkey(place: Place) -> Launch:
     )
 
 
+def launch_headroom(place: Place, *options: str) -> Launch:
+    """Start headroom as a plain relay, or with options of its own; nothing is kept on disk."""
+    address = ["--host", "127.0.0.1", "--port", str(place.port), "--no-http2"]
+    quiet = ["--no-rate-limit", "--no-cache", "--no-telemetry", "--stateless"]
+    upstream = ["--no-subscription-tracking", "--openai-api-url", place.upstream_url]
+    return Launch(
+        [
+            *[str(_HEADROOM / "bin/python"), "-c", _HEADROOM_START, "proxy"],
+            *[*address, *quiet, *upstream],
+            *(options or ["--no-optimize"]),
+        ],
+        place.port,
+        environment={
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "HF_HUB_OFFLINE": "1",
+            "TRANSFORMERS_OFFLINE": "1",
+        },
+    )
+
+
 def _litellm_config(place: Place) -> str:
     return f"""
 model_list:
@@ -125,6 +155,12 @@ litellm_settings:
 general_settings:
   disable_spend_logs: true
 """
+
+
+def _install_from_pypi(folder: Path, requirement: str) -> None:
+    venv = [sys.executable, "-m", "venv", "--clear", str(folder)]
+    pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", requirement]
+    _install_once(folder, [venv, pip])
 
 
 def _install_once(folder: Path, commands: list[list[str]]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from bench.contenders import BARE_RELAY, CHAT_PROXY, NGINX
-from bench.peers import LITELLM, PORTKEY
+from bench.peers import HEADROOM, LITELLM, PORTKEY
 from bench.results import Entry, Results
 from bench.scenarios import ALL, SMALL, Scenario
 from bench.verdict import verdicts
@@ -61,10 +61,12 @@ def _ratios(results: Results) -> Iterator[str]:
     if results.cpu(CHAT_PROXY, SMALL) is None:
         return
     yield ""
-    yield _row("CPU of chat-proxy", ["x nginx", "x bare relay", "1/x of LiteLLM", "1/x of Portkey"])
+    peers = (LITELLM, PORTKEY, HEADROOM)
+    columns = ["x nginx", "x bare relay", *(f"1/x of {peer}" for peer in peers)]
+    yield _row("CPU of chat-proxy", columns)
     for scenario in ALL:
         times = [results.ratio(CHAT_PROXY, other, scenario) for other in (NGINX, BARE_RELAY)]
-        parts = [results.ratio(other, CHAT_PROXY, scenario) for other in (LITELLM, PORTKEY)]
+        parts = [results.ratio(other, CHAT_PROXY, scenario) for other in peers]
         cells = [f"{r:.2f} x" if r else "-" for r in times]
         yield _row(f"  {scenario.name}", cells + [f"1/{r:.1f}" if r else "-" for r in parts])
 

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.contenders import BARE_RELAY, CHAT_PROXY, CHAT_PROXY_OFF, NGINX
-from bench.peers import LITELLM, PORTKEY
+from bench.peers import HEADROOM, LITELLM, PORTKEY
 from bench.results import Results
-from bench.scenarios import SMALL, STREAM, Scenario
+from bench.scenarios import LARGE, SMALL, STREAM, Scenario
 
 IDLE_MEGABYTES = 90
 READY_SECONDS = 1.5
+ADDED_MICROSECONDS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,14 @@ class Verdict:
 def verdicts(results: Results) -> Iterator[Verdict]:
     """Yield every target with what this run says of it: the plain relay, then with counting."""
     for who in (CHAT_PROXY_OFF, CHAT_PROXY):
-        yield _at_most(results, who, NGINX, SMALL, 12)
+        yield _at_most(results, who, NGINX, SMALL, 10)
         yield _at_most(results, who, BARE_RELAY, SMALL, 1.5)
-        yield _at_most_a_part(results, who, LITELLM, SMALL, 25)
-        yield _at_most_a_part(results, who, PORTKEY, SMALL, 6)
+        yield _at_most_a_part(results, who, LITELLM, SMALL, 30)
+        yield _at_most_a_part(results, who, PORTKEY, SMALL, 8)
+        yield _at_most_a_part(results, who, HEADROOM, SMALL, 20)
+        yield _at_most(results, who, NGINX, LARGE, 10)
         yield _at_most(results, who, NGINX, STREAM, 4)
+        yield _added(results, who)
         yield _memory(results, who)
         yield _start(results, who)
 
@@ -54,6 +58,14 @@ def _at_most_a_part(
     if times is None:
         return Verdict(target, "", None)
     return Verdict(target, f"1/{times:.1f}", times >= part)
+
+
+def _added(results: Results, who: str) -> Verdict:
+    target = f"{who}: added p50, 1 connection ≤ {ADDED_MICROSECONDS:,} µs"
+    added = results.added_latency(who, "p50_us")
+    if added is None:
+        return Verdict(target, "", None)
+    return Verdict(target, f"{added:,.0f} µs", added <= ADDED_MICROSECONDS)
 
 
 def _memory(results: Results, who: str) -> Verdict:

@@ -9,7 +9,7 @@ from app.compaction.budget import Budget
 from app.compaction.clearing import Clearing
 from app.compaction.summary.fold import ACKNOWLEDGEMENT, spoken_in
 from app.compaction.summary.marker import Returned, Sign, find_returned
-from app.compaction.summary.plan import Plan, plan
+from app.compaction.summary.plan import Plan, plan, plan_by_turns
 from app.proxy.case import Case
 from app.proxy.history import History
 from app.proxy.scales import Scales
@@ -84,9 +84,16 @@ class Subject:
         by_origin = dict(zip(visible.origins, sizes, strict=True))
         return [by_origin.get(origin, 0) for origin in self.cleared.origins]
 
+    @property
+    def growth(self) -> int:
+        """What is added until the trigger, where a summary is prepared ahead of it."""
+        return max(0, self.budget.trigger - self.scales.weigh_here(self.standing.visible).tokens)
+
     @cached_property
     def plan(self) -> Plan | None:
         """The span that a summary would win most by, nothing if it would win too little."""
+        if self.keep_turns is not None:
+            return plan_by_turns(self.cleared, self.keep_turns, start=self.start)
         weight = self.scales.weigh_here(self.cleared)
         sizes = weight.sizes
         first = self.cleared.instructions
@@ -98,11 +105,10 @@ class Subject:
             self.budget,
             start=self.start,
             fixed=fixed,
-            keep_turns=self.keep_turns,
+            growth=self.growth,
         )
-        if found is None or self.keep_turns is not None:
-            return found
-        return found if self.span_tokens(found) >= LEAST_SHARE * self.budget.trigger else None
+        wins = found and self.span_tokens(found) >= LEAST_SHARE * self.budget.trigger
+        return found if wins else None
 
     def span_tokens(self, its: Plan) -> int:
         """Return the tokens that a plan's span has as it is sent today."""

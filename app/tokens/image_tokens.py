@@ -16,8 +16,11 @@ _OPENAI = re.compile(r"gpt-|o\d|computer-")
 _ANY_SIZE: Final = Size(512, 512)
 
 # The first pattern that the bare name matches decides; dots and dashes in versions are alike.
+# Those who tune a model put their own name before its.
+_ANYWHERE: Final = r"(?<![a-z0-9])"
+
 _FAMILY_OF_NAME: Final = tuple(
-    (re.compile(pattern), family)
+    (re.compile(pattern if pattern.startswith(_ANYWHERE) else rf"\A(?:{pattern})"), family)
     for pattern, family in (
         (r"(chatgpt-)?gpt-4o-mini", "gpt-4o-mini"),
         (r"(chatgpt-)?gpt-4o|chatgpt-4o|gpt-4-turbo|gpt-4-vision", "gpt-4o"),
@@ -39,10 +42,10 @@ _FAMILY_OF_NAME: Final = tuple(
         (r"claude-", "claude"),
         (r"gemini-[12][.-]", "gemini-2"),
         (r"gemini-3", "gemini-3"),
-        (r"(.*[-_.])?(qwen[-_]?2([.-]5)?-(vl|omni)|qvq)", "qwen2-vl"),
-        (r"(.*[-_.])?(qwen[-_]?3-(vl|omni)|qwen3[.][56])", "qwen3-vl"),
+        (_ANYWHERE + r"(qwen[-_]?2([.-]5)?-(vl|omni)|qvq)", "qwen2-vl"),
+        (_ANYWHERE + r"(qwen[-_]?3-(vl|omni)|qwen3[.][56])", "qwen3-vl"),
         (r"(meta-)?llama-?4", "llama-4"),
-        (r"(.*[-_.])?internvl", "internvl"),
+        (_ANYWHERE + r"internvl", "internvl"),
         (r"gemma-?3(?!n)", "gemma-3"),
         (r"gemma-?4", "gemma-4"),
         (r"llava(?!.*(next|1[.]6|onevision|ov))", "llava"),
@@ -65,7 +68,7 @@ def image_family_of(model_name: str) -> str | None:
     """Return the family that the name tells, None for a name that tells none."""
     name = plain_name(model_name)
     for pattern, family in _FAMILY_OF_NAME:
-        if found := pattern.match(name):
+        if found := pattern.search(name):
             return found.expand(family) or None
     return None
 

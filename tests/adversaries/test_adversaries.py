@@ -17,7 +17,11 @@ from tests.adversaries.upstream import MOODS, SUMMARY_MOODS
 from tests.adversaries.world import World, body_of
 from tests.support.live import RawClient, chat_request
 
-pytestmark = pytest.mark.timeout(3_600)  # the thorough profile takes its time
+pytestmark = [
+    pytest.mark.timeout(3_600),  # the thorough profile takes its time
+    # Each example closes its loop with clients still connected: that is the point of it.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 TENANT = st.sampled_from(TENANTS)
 SIZE = st.sampled_from([300, 60, 500, 1])

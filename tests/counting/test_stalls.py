@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.chat.request import RequestLimits, read_request
+from app.chat.request import STEPWISE_BYTES, RequestLimits, read_request
 from app.tokens.generations import Generations
 from app.tokens.prefixes import Prefixes
 from app.tokens.tiktoken_counter import MAX_CACHED_TEXTS, load_encoding
@@ -25,6 +25,8 @@ ALLOWED_SECONDS = 0.05
 SLOWEST_SECONDS = 0.5
 TRIES = 3
 ALLOWED_READING = 2.6
+# Over four megabytes it is done value by value in a thread: slower, but nobody waits for it.
+ALLOWED_IN_STEPS = 4.5
 PROSE = Path(__file__).read_text(encoding="utf-8")
 
 
@@ -171,13 +173,14 @@ def best_seconds(work: Callable[[bytes], object], body: bytes) -> float:
 def test_reading_five_megabytes_costs_little_more_than_parsing_them(
     separators: tuple[str, str],
 ) -> None:
-    """It is done on the event loop, in less than 20 ms: twice what parsing takes."""
+    """On the event loop less than 20 ms, twice what parsing takes; beside it a little more."""
     texts = [(PROSE * 200)[n:][:500_000] for n in range(10)]
     fields = {"model": "fake", "stream": True, "messages": [user(text)[0] for text in texts]}
     body = json.dumps(fields, separators=separators).encode()
     limits = RequestLimits(64, 500_000, 10_000, 16)
     ratios: list[float] = []
-    while len(ratios) < 8 and min(ratios, default=9) > ALLOWED_READING:
+    allowed = ALLOWED_IN_STEPS if len(body) > STEPWISE_BYTES else ALLOWED_READING
+    while len(ratios) < 8 and min(ratios, default=9) > allowed:
         reading = best_seconds(lambda body: read_request(body, limits), body)
         parsing = best_seconds(orjson.loads, body)
         ratios.append(reading / parsing)
@@ -185,7 +188,7 @@ def test_reading_five_megabytes_costs_little_more_than_parsing_them(
             f"\n{len(body):,} bytes: reading {reading * 1000:.1f} ms, parsing {parsing * 1000:.1f}"
         )
 
-    assert min(ratios) <= ALLOWED_READING
+    assert min(ratios) <= allowed
 
 
 @pytest.fixture

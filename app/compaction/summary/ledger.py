@@ -47,6 +47,8 @@ class _Sighting:
     rank: int
     by_user: bool
     messages: int = 0
+    is_told: bool = False
+    """Whether the assistant named it in its own words."""
 
     @property
     def matters(self) -> bool:
@@ -54,8 +56,10 @@ class _Sighting:
 
     @property
     def urgency(self) -> tuple[int, int, int, int]:
-        """What the user demands, what the user said, what came back; of each the newest first."""
-        tier = 0 if self.fact.kind == "constraint" else 1 if self.by_user else 2
+        """What the user demands, what was said, what only came back; of each the newest first."""
+        tier = 1 if self.by_user else 2 if self.is_told else 3
+        if self.fact.kind == "constraint":
+            tier = 0
         return tier, self.rank // _FACTS_AT_A_TIME, -self.newest, self.rank
 
 
@@ -95,14 +99,24 @@ def _sightings(messages: Sequence[Message]) -> Iterable[_Sighting]:
         facts: dict[str, Fact] = {}
         for fact in _facts_of(message):
             facts.setdefault(fact.text, fact)
+        told = _told_by(message)
         for rank, (text, fact) in enumerate(facts.items()):
             seen = found.setdefault(text, _Sighting(fact, index, rank, message.is_user))
             seen.messages += 1
+            seen.is_told |= text in told
             # What the user said stays the user's, whoever repeats it.
             if message.is_user or not seen.by_user:
                 seen.fact, seen.newest, seen.rank = fact, index, rank
                 seen.by_user = message.is_user
     return found.values()
+
+
+def _told_by(message: Message) -> frozenset[str]:
+    """Return the facts in an assistant's own words, its calls left out."""
+    if not message.is_assistant:
+        return frozenset()
+    own = (text for kind, text in message.pieces() if kind == "text")
+    return frozenset(fact.text for text in own for fact in facts_in(_plain(text)))
 
 
 def _reach(messages: Sequence[Message]) -> int:

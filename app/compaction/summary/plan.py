@@ -28,20 +28,24 @@ def plan(
     *,
     start: int,
     fixed: int,
-    keep_turns: int | None = None,
+    growth: int = 0,
 ) -> Plan | None:
     """Return the span between an earlier fold and the tail, or None if it would win nothing.
 
     `sizes` are the messages' tokens, `start` is where the earlier fold ends, and `fixed` is all
-    that no plan can remove: instructions, tools, the earlier fold's text. With `keep_turns` the
-    last so many turns stay, whatever their size.
+    that no plan can remove: instructions, tools, the earlier fold's text. `growth` is what comes
+    before the summary takes its place: the tail is to have the right size then, not now.
     """
-    if keep_turns is not None:
-        end = _start_of_last(conversation, keep_turns)
-    elif budget.trigger > 0:
-        end = _Tail(conversation, sizes, budget, start).begin(fixed)
-    else:
+    if budget.trigger <= 0:
         return None
+    room = max(0, tail_tokens(budget) - growth)
+    end = _Tail(conversation, sizes, budget.trigger, room, start).begin(fixed)
+    return _planned(conversation, start, min(end, answered_until(conversation)))
+
+
+def plan_by_turns(conversation: Conversation, keep_turns: int, *, start: int) -> Plan | None:
+    """Return the span between an earlier fold and the last so many turns, whatever their size."""
+    end = _start_of_last(conversation, keep_turns)
     return _planned(conversation, start, min(end, answered_until(conversation)))
 
 
@@ -92,15 +96,20 @@ class _Tail:
     """The newest turns, as far as they were not folded before, weighed against the budget."""
 
     def __init__(
-        self, conversation: Conversation, sizes: Sequence[int], budget: Budget, start: int
+        self,
+        conversation: Conversation,
+        sizes: Sequence[int],
+        trigger: int,
+        room: int,
+        start: int,
     ) -> None:
         self._groups = conversation.groups
         self._turns = [turn for turn in conversation.turns if turn.end > start]
         self._sizes = sizes
         self._sums = _sums(sizes)
         self._start = start
-        self._trigger = budget.trigger
-        self._room = tail_tokens(budget)
+        self._trigger = trigger
+        self._room = room
 
     def begin(self, fixed: int) -> int:
         """Return where the tail begins: at a turn, or inside one that alone is too large."""

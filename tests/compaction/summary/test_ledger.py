@@ -209,6 +209,14 @@ def test_what_the_user_said_stays_the_user_s_when_others_repeat_it() -> None:
     assert "first_name" in found
 
 
+def test_what_the_assistant_told_comes_before_what_only_tools_repeat() -> None:
+    noise = [result(str(n), f"noise_{n} noise_{n + 1}") for n in range(99)]
+
+    found = lines(result("0", "state cause_name"), says("It is cause_name."), *noise, room=24)
+
+    assert "cause_name" in found
+
+
 def test_one_long_message_does_not_push_out_the_others() -> None:
     pasted = " ".join(f"log_{number}" for number in range(2_000))
 

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from app.chat.conversation import Conversation
 from app.compaction.budget import Budget
-from app.compaction.summary.plan import Plan, carried, plan, shrunk, tail_tokens
+from app.compaction.summary.plan import (
+    Plan,
+    carried,
+    plan,
+    plan_by_turns,
+    shrunk,
+    tail_tokens,
+)
 from tests.conversation.shapes import (
     calls,
     conversation,
@@ -34,10 +41,14 @@ def _planned(
     start: int | None = None,
     fixed: int = 0,
     keep_turns: int | None = None,
+    growth: int = 0,
 ) -> tuple[int, int] | None:
     talk = conversation(*messages)
     begin = talk.instructions if start is None else start
-    found = plan(talk, sizes, TINY, start=begin, fixed=fixed, keep_turns=keep_turns)
+    if keep_turns is not None:
+        found = plan_by_turns(talk, keep_turns, start=begin)
+    else:
+        found = plan(talk, sizes, TINY, start=begin, fixed=fixed, growth=growth)
     return (found.start, found.end) if found else None
 
 
@@ -65,6 +76,13 @@ def test_the_newest_whole_turns_within_the_budget_stay() -> None:
     assert _planned(talk, [10] * 7) == (0, 4)
     assert _planned(talk, [10, 10, 5, 5, 10, 10, 10]) == (0, 2)
     assert _planned(talk, [10, 10, 5, 6, 10, 10, 10]) == (0, 4)
+
+
+def test_a_tail_that_will_grow_begins_so_much_later() -> None:
+    talk = [user(), says(), user(), says(), user(), says(), user()]
+
+    assert _planned(talk, [10, 10, 5, 5, 10, 10, 10], growth=9) == (0, 4)
+    assert _planned(talk, [10, 10, 5, 5, 10, 10, 10], growth=1_000) == (0, 6)
 
 
 def test_the_current_turn_stays_even_if_it_is_larger_than_the_tail() -> None:
