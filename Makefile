@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-PYTEST := $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
+# More than there may be cores: many tests wait for processes that they start.
+PYTEST := $(BIN)/python -m pytest --numprocesses=4 --dist=loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help install servers demo run fmt lint types imports bandit audit test faults check fuzz soak
