@@ -32,7 +32,7 @@ from tests.support.live import RawClient, chat_body, chat_request
 KILOBYTE = 1024
 AT_ONCE = 40
 ABORTS = 10_000
-WARM_UP = 6_000
+WARM_UP = 10_000
 STREAMS = 2_000
 WORD_SECONDS = 5.0
 STREAM = chat_request(chat_body(stream=True))
