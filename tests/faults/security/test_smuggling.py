@@ -123,6 +123,12 @@ async def test_f6_hop_by_hop_headers_stay_here(scene: Scene) -> None:
 
 async def test_f7_the_corpus_is_large_and_refusals_are_counted(scene: Scene) -> None:
     """F7: and refusals are counted by their code."""
+    refused = next(case for case in CASES.values() if case.upstream is None)
+
+    async with asyncio.timeout(3), raw_client(scene.proxy) as client:
+        await client.send(refused.raw)
+        await client.answer()
+
     assert len(CASES) >= 60
     assert b'chat_proxy_bad_http_total{code="' in scene.proxy.services.metrics.render()
 
