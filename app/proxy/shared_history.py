@@ -96,7 +96,7 @@ class SharedHistory:
 
     def rows(self) -> list[Row]:
         """Return the latest rows of all, the oldest first."""
-        own = self.own.rows_from(0)
+        own = self.own.rows()
         found = [row for rows in (own, *self._others.values()) for row in rows]
         return sorted(found, key=lambda row: row["at"])[-ROWS:]
 
@@ -188,7 +188,7 @@ class SharedHistory:
 
     async def _write_page(self, page: int) -> bool:
         first = page * PAGE_ROWS
-        rows = [row for row in self.own.rows_from(first) if row["number"] < first + PAGE_ROWS]
+        rows = self.own.rows(first, first + PAGE_ROWS)
         key = self._page_key(self.own.worker, page)
         if details := dict(self._details(rows)):
             value = orjson.dumps({"page": page, "details": details})

@@ -5,7 +5,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.telemetry.record import CHAT, ExchangeRecord
 from app.telemetry.totals import Totals
@@ -17,6 +17,15 @@ DETAIL_BYTES = 64 * 1024
 Row = dict[str, Any]
 
 
+class Kept(NamedTuple):
+    """A finished chat; its row is written when somebody wants to see it, which is seldom."""
+
+    number: int
+    at: float
+    record: ExchangeRecord
+    has_detail: bool
+
+
 class History:
     """Keeps a row for each of the latest chats, the details of fewer, and totals of all."""
 
@@ -25,7 +34,7 @@ class History:
         self.started = clock()
         self.totals = Totals()
         self._clock = clock
-        self._rows: deque[Row] = deque(maxlen=ROWS)
+        self._kept: deque[Kept] = deque(maxlen=ROWS)
         self._details: OrderedDict[int, bytes] = OrderedDict()
 
     @property
@@ -40,27 +49,29 @@ class History:
             return
         number = self.totals.chats
         self.totals.add(record)
-        detail = record.detail if len(record.detail) <= DETAIL_BYTES else b""
-        row = row_of(record)
-        self._rows.append(
-            {
-                "id": f"{self.worker}-{number}",
-                "worker": self.worker,
-                "number": number,
-                "at": round(self._clock(), 3),
-                **row,
-                "has_detail": bool(detail),
-            }
-        )
-        if detail:
+        detail, record.detail = record.detail, b""
+        has_detail = 0 < len(detail) <= DETAIL_BYTES
+        self._kept.append(Kept(number, self._clock(), record, has_detail))
+        if has_detail:
             self._details[number] = detail
             if len(self._details) > DETAILS:
                 self._details.popitem(last=False)
 
-    def rows_from(self, number: int) -> list[Row]:
-        """Return the rows from this number on, as far back as they are kept."""
-        skipped = max(0, number - (self.count - len(self._rows)))
-        return list(islice(self._rows, skipped, None))
+    def rows(self, first: int = 0, end: int | None = None) -> list[Row]:
+        """Return the rows from the first number up to another, as far back as they are kept."""
+        oldest = self.count - len(self._kept)
+        stop = None if end is None else max(0, end - oldest)
+        return [self._row(kept) for kept in islice(self._kept, max(0, first - oldest), stop)]
+
+    def _row(self, kept: Kept) -> Row:
+        return {
+            "id": f"{self.worker}-{kept.number}",
+            "worker": self.worker,
+            "number": kept.number,
+            "at": round(kept.at, 3),
+            **row_of(kept.record),
+            "has_detail": kept.has_detail,
+        }
 
     def detail(self, number: int) -> bytes | None:
         """Return what is kept about one chat beside its row."""
@@ -73,7 +84,7 @@ def row_of(record: ExchangeRecord) -> Row:
         "request_id": record.request_id,
         "tenant": record.tenant[:12],
         "conversation": record.conversation,
-        "model": printable(record.model[:128]),
+        "model": printable(record.model),
         "mode": record.mode,
         "streams": record.streams,
         "status": record.status,

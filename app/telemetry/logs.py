@@ -24,19 +24,23 @@ ERROR = logging.ERROR
 
 def json_line(now: float, level: str, sentence: str, fields: Fields) -> str:
     """Return one JSON object as a line; but for a printable sentence of ours it is plain ASCII."""
-    head = orjson.dumps({"time": _utc(now), "level": level, "message": _plain(sentence)}).decode()
-    return f"{head[:-1]},{_ascii_json(fields)[1:]}\n" if fields else f"{head}\n"
+    head = {"time": _utc(now), "level": level, "message": _plain(sentence)}
+    if (line := _ascii_json({**head, **fields})) is not None:
+        return line + "\n"
+    begun = orjson.dumps(head).decode()
+    if not fields:
+        return begun + "\n"
+    told = _ascii_json(fields) or json.dumps(fields, default=str).replace("\x7f", "\\u007f")
+    return f"{begun[:-1]},{told[1:]}\n"
 
 
-def _ascii_json(fields: Fields) -> str:
-    """Return the fields as JSON in printable ASCII, whatever they hold."""
+def _ascii_json(fields: Fields) -> str | None:
+    """Return the fields as JSON if that is printable ASCII."""
     try:
         line = orjson.dumps(fields, default=str)
     except TypeError:  # lone surrogates, in a model's name for one
-        line = b"\x7f"
-    if line.isascii() and b"\x7f" not in line:
-        return line.decode()
-    return json.dumps(fields, default=str).replace("\x7f", "\\u007f")
+        return None
+    return line.decode() if line.isascii() and b"\x7f" not in line else None
 
 
 def text_line(now: float, level: str, sentence: str, fields: Fields) -> str:

@@ -16,6 +16,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.mmap_dict import MmapedDict, mmap_key
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from app.telemetry.many import observe_many
 from app.telemetry.record import CHAT, ExchangeRecord
 
 SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -179,31 +180,39 @@ class Metrics:
         """Count the records that wait: many at once cost far less than one by one."""
         pending, self._pending = self._pending, []
         self.in_flight.set(self._running)
-        sums: Counts[tuple[Counter, tuple[str, ...]]] = Counts()
+        if pending:
+            self._count_answers(pending)
+            self._observe_figures(pending)
         for record in pending:
-            sums[self.requests, (record.route, str(record.status), record.code)] += 1
-            sums[self.bytes, ("in",)] += record.bytes_in
-            sums[self.bytes, ("out",)] += record.bytes_out
-            sums[self.tokens, ("prompt",)] += record.prompt_tokens
-            sums[self.tokens, ("completion",)] += record.completion_tokens
-            sums[self.tokens, ("cached",)] += record.cached_tokens
-            sums[self.estimates, ()] += record.tokens_before or 0
-            self._observe_times(record)
-            if record.route == CHAT:
-                sums[self.compactions, (record.mode, record.compaction)] += 1
             if record.stages or record.failed_stages:
                 self._observe_stages(record)
-            if record.tokens_after and record.prompt_tokens:
-                self.estimate_ratio.observe(record.tokens_after / record.prompt_tokens)
             if record.code or record.retried or record.is_odd or record.status == 429:
                 self._observe_trouble(record)
-        for (counter, labels), amount in sums.items():
-            (counter.labels(*labels) if labels else counter).inc(amount)
 
-    def _observe_times(self, record: ExchangeRecord) -> None:
-        self.request_seconds.labels(record.route).observe(record.seconds)
-        if record.upstream_seconds is not None:
-            self.upstream_seconds.labels(record.route).observe(record.upstream_seconds)
+    def _count_answers(self, records: list[ExchangeRecord]) -> None:
+        answers = Counts([(it.route, it.status, it.code) for it in records])
+        for (route, status, code), count in answers.items():
+            self.requests.labels(route, str(status), code).inc(count)
+        chats = Counts([(it.mode, it.compaction) for it in records if it.route == CHAT])
+        for (mode, outcome), count in chats.items():
+            self.compactions.labels(mode, outcome).inc(count)
+        self.bytes.labels("in").inc(sum([it.bytes_in for it in records]))
+        self.bytes.labels("out").inc(sum([it.bytes_out for it in records]))
+        self.tokens.labels("prompt").inc(sum([it.prompt_tokens for it in records]))
+        self.tokens.labels("completion").inc(sum([it.completion_tokens for it in records]))
+        self.tokens.labels("cached").inc(sum([it.cached_tokens for it in records]))
+        self.estimates.inc(sum([it.tokens_before or 0 for it in records]))
+
+    def _observe_figures(self, records: list[ExchangeRecord]) -> None:
+        for route in {it.route for it in records}:
+            of_route = [it for it in records if it.route == route]
+            observe_many(self.request_seconds.labels(route), [it.seconds for it in of_route])
+            waits = [it.upstream_seconds for it in of_route if it.upstream_seconds is not None]
+            if waits:
+                observe_many(self.upstream_seconds.labels(route), waits)
+        counted = [it for it in records if it.tokens_after and it.prompt_tokens]
+        ratios = [(it.tokens_after or 0) / it.prompt_tokens for it in counted]
+        observe_many(self.estimate_ratio, ratios)
 
     def _observe_stages(self, record: ExchangeRecord) -> None:
         for stage in record.stages:

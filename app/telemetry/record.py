@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass, field
 
 CHAT = "/v1/chat/completions"
+MODEL_CHARS = 128
 
 
 @dataclass(slots=True)
@@ -58,8 +59,9 @@ class ExchangeRecord:
         return self.repeats_keys or self.has_lone_surrogates
 
     def finish(self) -> None:
-        """Stop the clock."""
+        """Stop the clock, and keep no more of the model's name than is told: it is the client's."""
         self.seconds = time.perf_counter() - self.started
+        self.model = self.model[:MODEL_CHARS]
 
     def prepared(self) -> None:
         """Note how long it took until the request could be sent."""
@@ -89,7 +91,7 @@ class ExchangeRecord:
             "tenant": self.tenant[:12],
             "route": self.route,
             "method": self.method,
-            "model": self.model[:128],
+            "model": self.model[:MODEL_CHARS],
             "stream": self.streams,
             "status": self.status,
             "code": self.code,

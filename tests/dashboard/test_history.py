@@ -14,7 +14,7 @@ def test_a_chat_becomes_a_row_without_its_tenants_key() -> None:
 
     history.add(finished(tenant="a" * 64, stages=("summary",), prepared_seconds=0.25))
 
-    (row,) = history.rows_from(0)
+    (row,) = history.rows()
     assert (row["id"], row["at"], row["tenant"]) == (f"{history.worker}-0", 12.0, "a" * 12)
     assert (row["stages"], row["tokens"], row["prepared_ms"]) == (["summary"], [100, 100], 250.0)
 
@@ -24,7 +24,7 @@ def test_a_row_is_json_whatever_the_model_is_called() -> None:
 
     history.add(finished(model="\ud800<b>" + "x" * 500))
 
-    (row,) = history.rows_from(0)
+    (row,) = history.rows()
     assert orjson.loads(orjson.dumps(row))["model"] == "?<b>" + "x" * 124
 
 
@@ -33,7 +33,7 @@ def test_other_requests_are_only_counted() -> None:
 
     history.add(ExchangeRecord("id", "/v1/embeddings", "POST"))
 
-    assert (history.rows_from(0), history.totals.others, history.count) == ([], 1, 0)
+    assert (history.rows(), history.totals.others, history.count) == ([], 1, 0)
 
 
 def test_only_the_latest_rows_are_kept_and_their_numbers_go_on() -> None:
@@ -42,10 +42,10 @@ def test_only_the_latest_rows_are_kept_and_their_numbers_go_on() -> None:
     for _ in range(ROWS + 7):
         history.add(finished())
 
-    numbers = [row["number"] for row in history.rows_from(0)]
+    numbers = [row["number"] for row in history.rows()]
     assert numbers == list(range(7, ROWS + 7))
-    assert [row["number"] for row in history.rows_from(ROWS + 5)] == [ROWS + 5, ROWS + 6]
-    assert history.rows_from(ROWS + 7) == []
+    assert [row["number"] for row in history.rows(ROWS + 5)] == [ROWS + 5, ROWS + 6]
+    assert history.rows(ROWS + 7) == []
 
 
 def test_details_are_bounded_in_number_and_size() -> None:
@@ -57,7 +57,7 @@ def test_details_are_bounded_in_number_and_size() -> None:
 
     assert (history.detail(0), history.detail(1)) == (None, b"{}")
     assert history.detail(DETAILS + 1) is None
-    assert not history.rows_from(DETAILS + 1)[0]["has_detail"]
+    assert not history.rows(DETAILS + 1)[0]["has_detail"]
 
 
 def totals_of(**fields: object) -> Totals:
@@ -96,7 +96,7 @@ def test_a_chat_that_the_proxy_answered_itself_has_saved_nothing() -> None:
     history.add(record)
 
     assert history.totals.saved == 0
-    assert by_model(history.rows_from(0))[0]["saved"] == 0
+    assert by_model(history.rows())[0]["saved"] == 0
 
 
 def test_a_chat_that_grew_has_not_lost_anything_either() -> None:
@@ -132,7 +132,7 @@ def rows_of(*records: ExchangeRecord) -> list[dict[str, object]]:
     history = History()
     for record in records:
         history.add(record)
-    return history.rows_from(0)
+    return history.rows()
 
 
 def test_a_models_estimates_are_compared_with_its_own_counts() -> None:

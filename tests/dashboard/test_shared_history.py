@@ -82,7 +82,7 @@ async def test_what_is_written_later_is_read_later_and_nothing_twice() -> None:
             one.own.add(finished())
         await one.write()
 
-        assert await looked(other, hours) == [row["id"] for row in one.own.rows_from(0)]
+        assert await looked(other, hours) == [row["id"] for row in one.own.rows()]
 
 
 async def test_more_than_the_ring_holds_is_shown_from_its_newest_on() -> None:

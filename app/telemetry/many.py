@@ -1,0 +1,15 @@
+"""Many observations of a histogram at once: prometheus_client takes a lock for each of them."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+
+from prometheus_client import Histogram
+
+
+def observe_many(histogram: Histogram, amounts: Sequence[float]) -> None:
+    """Do what `observe` does with each amount, with one step for each bucket that gets any."""
+    bounds, buckets = histogram._upper_bounds, histogram._buckets  # noqa: SLF001
+    histogram._sum.inc(sum(amounts))  # noqa: SLF001
+    for place, count in Counter([bisect_left(bounds, amount) for amount in amounts]).items():
+        buckets[place].inc(count)
