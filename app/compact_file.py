@@ -12,7 +12,8 @@ from app.errors import BadRequest
 from app.explain_file import read_body, without_new_store
 from app.proxy.caller import ANONYMOUS, Caller
 from app.proxy.case import Case, body_of
-from app.proxy.manual import ByHand, Wish, case_by_hand, compact_by_hand
+from app.proxy.counted import counted_case
+from app.proxy.manual import ByHand, Wish, compact_by_hand
 from app.proxy.services import Services
 from app.routes.compact import document_of, required_model
 from app.server import make_services
@@ -56,7 +57,7 @@ async def compact_body(body: bytes, services: Services, wish: Wish) -> tuple[Cas
     required_model(request)
     await services.open()
     try:
-        case = await case_by_hand(request, Caller(ANONYMOUS, []), "compact-file", services)
+        case = await counted_case(request, Caller(ANONYMOUS, []), "compact-file", services)
         async with progress(len(case.conversation)):
             return case, await compact_by_hand(case, services, wish)
     finally:

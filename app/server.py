@@ -16,19 +16,22 @@ from app.chat.request import RequestLimits
 from app.environment import BadConfiguration, overridden
 from app.errors import MethodNotAllowed, NotFound, ProxyError
 from app.policies import exchange_policy, model_policies, plain, plain_or_none
+from app.proxy.addressee import Addressees
 from app.proxy.admission import Admission
 from app.proxy.calibrations import Calibrations
 from app.proxy.checkpoints import Checkpoints
+from app.proxy.destinations import Destinations
 from app.proxy.drain import Drain
 from app.proxy.exchanges import Exchanges
 from app.proxy.keeping import Keeping
 from app.proxy.last_seen import LastSeen
 from app.proxy.learned_windows import LearnedWindows
 from app.proxy.offloads import Offloads
-from app.proxy.services import Destinations, Services
+from app.proxy.services import Services
 from app.proxy.summaries import Summaries
 from app.proxy.tenant_budget import TenantBudget
 from app.proxy.tokenizers import Tokenizers
+from app.proxy.yardsticks import Yardsticks
 from app.registry.registry import BadRegistry, ModelRegistry, read_registry
 from app.routes.chat import ChatCompletions
 from app.routes.compact import Compact
@@ -113,6 +116,10 @@ def make_services(
     checkpoints = Checkpoints(store)
     offloads = Offloads(store, settings.archive.retention_days * 24 * 3600)
     archive = make_archive(settings, metrics)
+    places = destinations(settings, registry, variables)
+    policies = model_policies(settings, registry)
+    windows = Windows(upstream, settings.upstream.discovery_seconds)
+    learned_windows = LearnedWindows(store)
     return Services(
         policy=exchange_policy(settings),
         limits=RequestLimits(
@@ -121,15 +128,16 @@ def make_services(
             settings.limits.max_messages,
             settings.limits.max_choices,
         ),
-        destinations=destinations(settings, registry, variables),
+        destinations=places,
         registry=registry,
+        addressees=Addressees(registry, policies, places),
         upstream=upstream,
-        windows=Windows(upstream, settings.upstream.discovery_seconds),
+        windows=windows,
         metrics=metrics,
         admission=Admission(settings.limits.max_inflight_bytes),
         drain=Drain(),
         store=store,
-        policies=model_policies(settings, registry),
+        policies=policies,
         tokenizers=Tokenizers(),
         calibrations=Calibrations(store),
         checkpoints=checkpoints,
@@ -142,7 +150,8 @@ def make_services(
             settings.archive.dir,
             mentions_paths=settings.archive.mention_paths,
         ),
-        learned_windows=LearnedWindows(store),
+        learned_windows=learned_windows,
+        yardsticks=Yardsticks(windows, learned_windows, policies),
         summaries=Summaries(checkpoints, store, metrics, settings.summary.concurrency),
         summary_tokens=TenantBudget(settings.summary.tenant_tokens_per_hour),
         exchanges=Exchanges(

@@ -22,9 +22,14 @@ async def note_by_hand(case: Case, services: Services) -> None:
     await services.checkpoints.keep(case.scope, _ANY_CONVERSATION, mark, KIND)
 
 
+def is_untouched(case: Case, services: Services) -> bool:
+    """Tell whether surely nobody compacted this conversation by hand, as far as is known."""
+    return not len(case.conversation) or services.checkpoints.was_unmarked(case.scope, KIND)
+
+
 async def is_by_hand(case: Case, services: Services) -> bool:
     """Tell whether this conversation, of whatever size, may have been compacted by hand."""
-    if not len(case.conversation):
+    if is_untouched(case, services):
         return False
     return await services.checkpoints.is_marked(case.scope, _ANY_CONVERSATION, KIND)
 

@@ -45,6 +45,10 @@ class Calibrations:
             await asyncio.wait({self._writing})
         await self.write()
 
+    def known(self, base_url: str, model: str) -> Calibration | None:
+        """Return the model's calibration if it was asked for before."""
+        return self._known.get((base_url, model))
+
     async def of(self, base_url: str, model: str, text_factor: float) -> Calibration:
         """Return the model's calibration, read from the store when it is asked for first."""
         key = (base_url, model)

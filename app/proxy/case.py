@@ -1,29 +1,27 @@
 """One request to be compacted, and what became of it."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.chat.conversation import Conversation
 from app.chat.request import ChatRequest
 from app.chat.splice import splice
 from app.compaction.pipeline import Failure, Step
+from app.proxy.addressee import Addressee
 from app.proxy.checkpoints import Scope
 from app.proxy.measure import Measured
 from app.proxy.model_policy import ModelPolicy
 from app.proxy.scales import Weight
-from app.registry.model_card import ModelCard
 from app.tokens.counter import RequestCount
 from app.upstream.headers import RawHeaders
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(NamedTuple):
     """A request with all that decides what becomes of it."""
 
     request: ChatRequest
     measured: Measured
-    card: ModelCard
-    policy: ModelPolicy
+    to: Addressee
     tenant: str
     credentials: RawHeaders
     request_id: str
@@ -36,10 +34,14 @@ class Case:
         return self.measured.conversation
 
     @property
+    def policy(self) -> ModelPolicy:
+        """How this model's requests are treated."""
+        return self.to.policy
+
+    @property
     def scope(self) -> Scope:
         """Who may use what is decided here: the same tenant, model and policy."""
-        model = self.request.model.encode("utf-8", "replace")
-        return Scope(self.tenant, self.policy.fingerprint + model)
+        return Scope(self.tenant, self.to.fingerprint)
 
 
 @dataclass(frozen=True, slots=True)

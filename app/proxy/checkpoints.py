@@ -4,9 +4,9 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
+from typing import NamedTuple
 
 from app.compaction.checkpoint import Checkpoint
 from app.store.base import Store
@@ -24,8 +24,7 @@ ROOT_SEAM = 3
 ROOT_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """Who may use what is kept: one tenant, under one policy."""
 
     tenant: str
@@ -119,16 +118,19 @@ class Checkpoints:
                 return checkpoint
         return self._held(known) if known else None
 
-    async def is_marked(self, scope: Scope, name: bytes, kind: str) -> bool:
-        """Tell whether something was kept under a name; asked on every request, so at no cost."""
+    def was_unmarked(self, scope: Scope, kind: str) -> bool:
+        """Tell whether nothing was kept a moment ago; asked on every request, so at no cost."""
         asked_at = self._unmarked.get((scope, kind))
-        now = self._clock()
-        if asked_at is not None and now - asked_at < ASK_AGAIN_SECONDS:
+        return asked_at is not None and self._clock() - asked_at < ASK_AGAIN_SECONDS
+
+    async def is_marked(self, scope: Scope, name: bytes, kind: str) -> bool:
+        """Tell whether something was kept under a name."""
+        if self.was_unmarked(scope, kind):
             return False
         if await self.find(scope, (1,), (name,), kind) is not None:
             self._unmarked.forget((scope, kind))
             return True
-        self._unmarked.put((scope, kind), now)
+        self._unmarked.put((scope, kind), self._clock())
         return False
 
     async def keep(

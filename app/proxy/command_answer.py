@@ -6,9 +6,11 @@ from typing import Any
 
 from app.chat.request import ChatRequest
 from app.chat.splice import dumped
+from app.proxy.addressee import Addressee
 from app.proxy.command import Command
+from app.proxy.counted import counted_case
 from app.proxy.keep_alive import KeptAlive
-from app.proxy.manual import ByHand, Wish, case_by_hand, compact_by_hand, note_hand
+from app.proxy.manual import ByHand, Wish, compact_by_hand, note_hand
 from app.proxy.services import Services
 from app.proxy.visit import Visit
 
@@ -21,13 +23,11 @@ DONE = b"data: [DONE]\n\n"
 NO_USAGE = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
 
-async def obey(command: Command, visit: Visit, services: Services) -> None:
+async def obey(command: Command, to: Addressee, visit: Visit, services: Services) -> None:
     """Compact what stands before a command, and answer in the model's place."""
     record = visit.record
-    card = services.registry.find(command.request.model)
-    pause = services.policies.of(card).summary.keep_alive_seconds
-    async with KeptAlive(visit, pause):
-        case = await case_by_hand(command.before, visit.caller, record.request_id, services)
+    async with KeptAlive(visit, to.policy.summary.keep_alive_seconds):
+        case = await counted_case(command.before, visit.caller, record.request_id, services)
         done = await compact_by_hand(case, services, Wish(instruction=command.instruction))
     note_hand(record, done, len(case.conversation))
     await send(command.request, told(done), visit)

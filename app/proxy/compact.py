@@ -7,7 +7,7 @@ from functools import partial
 from app.compaction.budget import Budget
 from app.compaction.pipeline import Trimmed
 from app.compaction.stage import StageContext
-from app.proxy.by_hand import budget_by_hand, is_by_hand, repeated
+from app.proxy.by_hand import budget_by_hand, is_by_hand, is_untouched, repeated
 from app.proxy.case import Case, Outcome
 from app.proxy.history import history_of
 from app.proxy.relief import relieve
@@ -28,7 +28,7 @@ async def compact(case: Case, services: Services) -> Outcome:
     )
     budget = case.measured.budget
     is_pressing = budget is not None and presses(case, weight, budget)
-    if is_pressing or await is_by_hand(case, services):
+    if is_pressing or (not is_untouched(case, services) and await is_by_hand(case, services)):
         history = await history_of(case.conversation, len(case.request.body))
         room = Room(case, budget_by_hand(case), scales, history, services, outcome)
         outcome = await (relieve(room) if is_pressing else repeated(room))
@@ -40,7 +40,7 @@ async def compact(case: Case, services: Services) -> Outcome:
 async def trim(case: Case, services: Services) -> Trimmed:
     """Trim the conversation; a text that is cut is kept whole in the store first, or not cut."""
     name = partial(services.offloads.id_of, case.tenant)
-    context = StageContext(case.card.vision, name, services.keeping.file_of)
+    context = StageContext(case.to.card.vision, name, services.keeping.file_of)
     trimmed = await _trimmed(case, context)
     if not trimmed.offloads or case.is_dry:
         return trimmed
@@ -53,10 +53,10 @@ async def trim(case: Case, services: Services) -> Trimmed:
 
 
 async def _trimmed(case: Case, context: StageContext) -> Trimmed:
-    work = partial(case.policy.pipeline.trim, case.conversation, context)
+    trim_by = case.policy.pipeline.trim
     if len(case.request.body) <= INLINE_BYTES:
-        return work()
-    return await asyncio.to_thread(work)
+        return trim_by(case.conversation, context)
+    return await asyncio.to_thread(trim_by, case.conversation, context)
 
 
 def presses(case: Case, weight: Weight, budget: Budget) -> bool:

@@ -9,6 +9,7 @@ from app.errors import (
     UpstreamInvalidResponse,
     UpstreamRedirect,
 )
+from app.proxy.addressee import Addressee
 from app.proxy.command import command_in
 from app.proxy.command_answer import obey
 from app.proxy.interrupt import Watchdog
@@ -18,59 +19,51 @@ from app.proxy.relay import Relay, RelayBytes, RelayChat, TooLong
 from app.proxy.services import Services
 from app.proxy.visit import Visit
 from app.registry.model_card import ModelCard
+from app.telemetry.record import ExchangeRecord
 from app.tokens.counter import RequestCount
 from app.upstream.client import Call, Reply
 from app.upstream.headers import sent_on
 
 
-async def answer(request: ChatRequest, visit: Visit, services: Services) -> None:
+async def answer(request: ChatRequest, to: Addressee, visit: Visit, services: Services) -> None:
     """Take a chat request through its whole journey."""
-    card = services.registry.find(request.model)
-    visit.record.model = request.model
-    visit.record.streams = request.streams
-    commands = services.policy.answers_commands and visit.record.mode == "on"
+    record = visit.record
+    record.model = to.model
+    record.streams = request.streams
+    commands = services.policy.answers_commands and record.mode == "on"
     if commands and (command := command_in(request)) is not None:
-        await obey(command, visit, services)
+        await obey(command, to, visit, services)
         return
-    pause = services.policies.of(card).summary.keep_alive_seconds
-    async with KeptAlive(visit, pause):
-        prepared = await prepared_or_not(request, card, visit, services)
-    visit.record.prepared()
-    prepared = await sent_until_it_fits(prepared, card, visit, services)
+    async with KeptAlive(visit, to.policy.summary.keep_alive_seconds):
+        prepared = await prepared_or_not(request, to, visit, services)
+    record.prepared()
+    prepared = await sent_until_it_fits(prepared, to, visit, services)
     if prepared.count is not None:
-        learn(prepared.count, services.destinations.base_url_of(card), visit, services)
+        learn(prepared.count, to, record, services)
 
 
 async def sent_until_it_fits(
-    prepared: Prepared, card: ModelCard, visit: Visit, services: Services
+    prepared: Prepared, to: Addressee, visit: Visit, services: Services
 ) -> Prepared:
     """Send a request and relay its answer; one that is too long is sent again, smaller.
 
     Without a smaller form the client gets the upstream's own refusal. Returns what was sent last.
     """
-    pause = services.policies.of(card).summary.keep_alive_seconds
     while True:
-        call = call_of(visit, services, card, "/chat/completions", prepared.body)
+        call = call_of(visit, services, to.card, "/chat/completions", prepared.body)
         relay = RelayChat(visit, services.policy, holds_overflows=prepared.sent is not None)
-        refusal = await _exchange_or_refusal(call, relay, visit, services)
-        if refusal is None:
+        try:
+            await _exchange(call, relay, visit, services)
+        except TooLong as too_long:
+            refusal = too_long
+        else:
             return prepared
-        async with KeptAlive(visit, pause):
+        async with KeptAlive(visit, to.policy.summary.keep_alive_seconds):
             again = await replayed_or_not(prepared, refusal.overflow, visit, services)
         if again is None:
             await relay.pass_on(refusal)
             return prepared
         prepared = again
-
-
-async def _exchange_or_refusal(
-    call: Call, relay: Relay, visit: Visit, services: Services
-) -> TooLong | None:
-    try:
-        await _exchange(call, relay, visit, services)
-    except TooLong as refusal:
-        return refusal
-    return None
 
 
 async def pass_on(
@@ -97,12 +90,11 @@ def call_of(visit: Visit, services: Services, card: ModelCard, path: str, body: 
     )
 
 
-def learn(count: RequestCount, base_url: str, visit: Visit, services: Services) -> None:
+def learn(count: RequestCount, to: Addressee, record: ExchangeRecord, services: Services) -> None:
     """Compare the estimate with the upstream's own count, for the next request's sake."""
-    record = visit.record
     if record.status == 200 and record.prompt_tokens > 0:
         usage = (record.prompt_tokens, record.cached_tokens)
-        services.calibrations.learn(base_url, record.model, count, usage)
+        services.calibrations.learn(to.base_url, to.model, count, usage)
 
 
 async def _exchange(call: Call, relay: Relay, visit: Visit, services: Services) -> None:

@@ -5,12 +5,12 @@ from typing import Any
 
 from app.chat.conversation import Conversation
 from app.chat.request import ChatRequest
-from app.errors import InvalidValue
 from app.proxy.caller import Caller
 from app.proxy.case import Case, Outcome
 from app.proxy.compact import compact
+from app.proxy.counted import counted_case
 from app.proxy.explain_outcome import with_outcome
-from app.proxy.measure import Measured, measure
+from app.proxy.measure import Measured
 from app.proxy.scales import Scales
 from app.proxy.services import Services
 from app.tokens.counter import RequestCount, count_request
@@ -33,21 +33,13 @@ KINDS = (
 
 async def explain(request: ChatRequest, caller: Caller, services: Services) -> dict[str, Any]:
     """Return the request's explanation, or raise InvalidValue; nothing is sent to the model."""
-    card = services.registry.find(request.model)
-    credentials = services.destinations.credentials_for(card, caller)
-    measured = await measure(request, card, credentials, services)
-    if measured is not None and measured.count.is_guess:
-        await services.tokenizers.loaded(measured.rules.encoding)
-        measured = await measure(request, card, credentials, services)
-    if measured is None:
-        raise InvalidValue("messages must be a list of objects.", param="messages")
+    case = await counted_case(request, caller, "", services, is_dry=True)
+    measured = case.measured
     counter = services.tokenizers.of(measured.rules.encoding)
-    policy = services.policies.of(card)
-    case = Case(request, measured, card, policy, caller.tenant, credentials, "", is_dry=True)
     outcome = await compact(case, services)
     told = await asyncio.to_thread(explanation, request, measured, counter)
     after = await weights_after(case, outcome, services)
-    return with_outcome(told, measured, outcome, after) | {"mode": policy.mode}
+    return with_outcome(told, measured, outcome, after) | {"mode": case.policy.mode}
 
 
 async def weights_after(case: Case, outcome: Outcome, services: Services) -> list[int]:

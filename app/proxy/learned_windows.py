@@ -57,6 +57,8 @@ class LearnedWindows:
         self._unwritten: Recent[bytes, Lesson] = Recent(REMEMBERED_LESSONS)
         self._places: Recent[tuple[str, str], tuple[bytes, bytes]] = Recent(REMEMBERED_PLACES)
         self._writing: asyncio.Task[None] | None = None
+        self.lessons = 0
+        """How often something was learned: who remembers the number knows if there is news."""
 
     async def of(self, base_url: str, model: str) -> Learned | None:
         """Return what is known, read from the store when it is asked for first."""
@@ -76,6 +78,7 @@ class LearnedWindows:
         for address, tokens in zip(self._addresses(base_url, model), told, strict=True):
             if tokens is not None and is_sane(tokens):
                 lesson = Lesson(tokens, self._clock())
+                self.lessons += 1
                 self._known.put(address, lesson)
                 self._unwritten.put(address, lesson)
         if self._unwritten and (self._writing is None or self._writing.done()):

@@ -4,17 +4,13 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from app.chat.conversation import Conversation
-from app.chat.request import ChatRequest
 from app.compaction.checkpoint import Checkpoint
 from app.compaction.summary.fold import fold
-from app.errors import InvalidValue
 from app.proxy.by_hand import budget_by_hand, note_by_hand
-from app.proxy.caller import Caller
 from app.proxy.case import Case, Outcome
 from app.proxy.compact import trim
 from app.proxy.folding import job_of, subject_of
 from app.proxy.history import history_of
-from app.proxy.measure import measure
 from app.proxy.room import Room
 from app.proxy.scales import Scales
 from app.proxy.services import Services
@@ -80,24 +76,6 @@ class ByHand:
     def summary(self) -> str:
         """The summary alone."""
         return self.checkpoint.summary if self.checkpoint else ""
-
-
-async def case_by_hand(
-    request: ChatRequest, caller: Caller, request_id: str, services: Services
-) -> Case:
-    """Return a request to be compacted, counted exactly; InvalidValue if nobody understands it."""
-    card = services.registry.find(request.model)
-    credentials = services.destinations.credentials_for(card, caller)
-    measured = await measure(request, card, credentials, services)
-    if measured is not None and measured.count.is_guess:
-        await services.tokenizers.loaded(measured.rules.encoding)
-        measured = await measure(request, card, credentials, services)
-    if measured is None:
-        raise InvalidValue("messages must be a list of objects.", param="messages")
-    policy = services.policies.of(card)
-    return Case(
-        request, measured, card, policy, caller.tenant, credentials, request_id, is_dry=False
-    )
 
 
 async def compact_by_hand(case: Case, services: Services, wish: Wish) -> ByHand:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from app.chat.conversation import Conversation
 from app.chat.request import ChatRequest
 from app.compaction.budget import Budget
+from app.proxy.addressee import Addressee
 from app.proxy.model_policy import ModelPolicy
 from app.proxy.services import Services
-from app.proxy.window import Window, find_window
-from app.registry.model_card import ModelCard
+from app.proxy.window import Window
 from app.tokens.calibration import Calibration
 from app.tokens.counter import RequestCount
 from app.tokens.overheads import CountingRules
@@ -29,27 +29,19 @@ class Measured:
 
 
 async def measure(
-    request: ChatRequest, card: ModelCard, credentials: RawHeaders, services: Services
+    request: ChatRequest, to: Addressee, credentials: RawHeaders, services: Services
 ) -> Measured | None:
     """Measure a request; nothing if its messages are of a shape that nobody here understands."""
     conversation = Conversation.of(request.fields.get("messages"))
     if conversation is None:
         return None
-    base_url = services.destinations.base_url_of(card)
-    upstream = await services.windows.of(base_url, credentials)
-    policy = services.policies.of(card)
-    rules = services.policies.rules(card, request.model, upstream.kind)
-    calibration = await services.calibrations.of(base_url, request.model, rules.text_factor)
+    known = services.yardsticks.known(to)
+    rules, window, *_ = known or await services.yardsticks.of(to, credentials)
+    calibration = services.calibrations.known(to.base_url, to.model)
+    if calibration is None:
+        calibration = await services.calibrations.of(to.base_url, to.model, rules.text_factor)
     count = await services.tokenizers.count(request, conversation.fields, rules)
-    learned = await services.learned_windows.of(base_url, request.model)
-    window = find_window(
-        request.model,
-        setting=policy.context_window,
-        registry=card.context_window,
-        discovered=upstream.windows.get(request.model),
-        learned=learned,
-    )
-    budget = budget_in(window, request, policy) if window else None
+    budget = budget_in(window, request, to.policy) if window else None
     tokens = calibration.estimate(count)
     return Measured(conversation, rules, count, calibration, tokens, window, budget)
 

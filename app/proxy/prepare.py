@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from app.chat.request import ChatRequest
+from app.proxy.addressee import Addressee
 from app.proxy.case import Case, Outcome, body_of
 from app.proxy.compact import compact
 from app.proxy.measure import Measured, measure
@@ -10,7 +11,6 @@ from app.proxy.note_exchange import note_exchange
 from app.proxy.replay import Sent, learn_from, smaller
 from app.proxy.services import Services
 from app.proxy.visit import Visit
-from app.registry.model_card import ModelCard
 from app.telemetry.logs import WARNING, say, say_mistake
 from app.telemetry.record import ExchangeRecord
 from app.tokens.counter import RequestCount
@@ -28,13 +28,13 @@ class Prepared:
 
 
 async def prepared_or_not(
-    request: ChatRequest, card: ModelCard, visit: Visit, services: Services
+    request: ChatRequest, to: Addressee, visit: Visit, services: Services
 ) -> Prepared:
     """Prepare a request; one that cannot be prepared goes on as it is."""
     if visit.record.mode == "off":
         return Prepared(request.body)
     try:
-        return await prepared(request, card, visit, services)
+        return await prepared(request, to, visit, services)
     except Exception as error:  # noqa: BLE001 - features fail open
         say_mistake("request could not be prepared", error)
         visit.record.compaction = "failed-open"
@@ -42,12 +42,12 @@ async def prepared_or_not(
 
 
 async def prepared(
-    request: ChatRequest, card: ModelCard, visit: Visit, services: Services
+    request: ChatRequest, to: Addressee, visit: Visit, services: Services
 ) -> Prepared:
     """Measure and compact a request; in observe mode only note what would have been done."""
     record = visit.record
-    credentials = services.destinations.credentials_for(card, visit.caller)
-    measured = await measure(request, card, credentials, services)
+    credentials = services.destinations.credentials_for(to.card, visit.caller)
+    measured = await measure(request, to, credentials, services)
     if measured is None:
         services.metrics.skipped.labels("shape").inc()
         return Prepared(request.body)
@@ -55,12 +55,10 @@ async def prepared(
     if measured.window is None:
         services.metrics.skipped.labels("window").inc()
     observes = record.mode == "observe"
-    policy = services.policies.of(card)
     case = Case(
         request,
         measured,
-        card,
-        policy,
+        to,
         visit.caller.tenant,
         credentials,
         record.request_id,
@@ -72,7 +70,7 @@ async def prepared(
     if observes:
         return Prepared(request.body, measured.count)
     body = body_of(case, outcome.conversation)
-    sent = Sent(case, outcome, body) if policy.replays else None
+    sent = Sent(case, outcome, body) if to.policy.replays else None
     return Prepared(body, outcome.count, sent)
 
 

@@ -54,8 +54,7 @@ async def learn_from(sent: Sent, overflow: Overflow, services: Services) -> None
     case = sent.case
     if await asyncio.to_thread(is_echo, case.request, overflow):
         return
-    base_url = services.destinations.base_url_of(case.card)
-    model = case.request.model
+    base_url, model = case.to.base_url, case.to.model
     if not is_doubtful(sent, overflow):
         services.learned_windows.learn(base_url, model, overflow)
     if overflow.prompt_tokens is not None and (overflow.limit or overflow.input_limit):
@@ -188,7 +187,7 @@ async def for_window(sent: Sent, room: int, services: Services) -> Outcome:
     """Compact the request for the window that the upstream turned out to have."""
     case = sent.case
     measured = measured_in(case.measured, Window(room, "learned"), case.request, case.policy)
-    return await compact(replace(case, measured=measured), services)
+    return await compact(case._replace(measured=measured), services)
 
 
 def output_fields(case: Case) -> dict[str, int]:

@@ -52,7 +52,7 @@ async def own_seat(case: Case, budget: Budget, services: Services) -> Seat:
 
     It gets the client's own authorization, unless a key for summaries is meant for it.
     """
-    base_url = services.destinations.base_url_of(case.card)
+    base_url = case.to.base_url
     listing = await services.windows.of(base_url, case.credentials)
     policy, model = case.policy.summary, case.request.model
     is_configured = policy.base_url in (None, base_url) and policy.model in (None, model)

@@ -1,13 +1,13 @@
 """What every exchange needs, made once at start and closed once at the end."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.chat.request import RequestLimits
+from app.proxy.addressee import Addressees
 from app.proxy.admission import Admission
 from app.proxy.calibrations import Calibrations
-from app.proxy.caller import Caller
 from app.proxy.checkpoints import Checkpoints
+from app.proxy.destinations import Destinations
 from app.proxy.drain import Drain
 from app.proxy.exchanges import Exchanges
 from app.proxy.keeping import Keeping
@@ -18,7 +18,7 @@ from app.proxy.offloads import Offloads
 from app.proxy.summaries import Summaries
 from app.proxy.tenant_budget import TenantBudget
 from app.proxy.tokenizers import Tokenizers
-from app.registry.model_card import ModelCard
+from app.proxy.yardsticks import Yardsticks
 from app.registry.registry import ModelRegistry
 from app.store.archive import Archive
 from app.store.open import ForgivingStore
@@ -26,7 +26,6 @@ from app.telemetry.heartbeat import Heartbeat
 from app.telemetry.metrics import Metrics
 from app.upstream.client import Upstream
 from app.upstream.discovery import Windows
-from app.upstream.headers import RawHeaders
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,32 +45,6 @@ class ExchangePolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Destinations:
-    """Where each model is served and which key it gets; from configuration only."""
-
-    base_url: str
-    api_key: str | None
-    model_keys: Mapping[str, str]
-
-    def base_url_of(self, card: ModelCard) -> str:
-        """Return the model's own base URL, or the common one."""
-        return card.base_url or self.base_url
-
-    def credentials_for(self, card: ModelCard, caller: Caller) -> RawHeaders:
-        """Return the identity that the upstream gets.
-
-        A key of ours goes only where it belongs; a model with its own base URL and no key of its
-        own gets the client's credentials, never the common upstream's key.
-        """
-        key = self.model_keys.get(card.api_key_env) if card.api_key_env else None
-        if key is None and card.base_url is None:
-            key = self.api_key
-        if key is None:
-            return caller.credentials
-        return [(b"authorization", b"Bearer " + key.encode("ascii"))]
-
-
-@dataclass(frozen=True, slots=True)
 class Services:
     """The parts that the journey uses."""
 
@@ -79,6 +52,7 @@ class Services:
     limits: RequestLimits
     destinations: Destinations
     registry: ModelRegistry
+    addressees: Addressees
     upstream: Upstream
     windows: Windows
     metrics: Metrics
@@ -96,12 +70,9 @@ class Services:
     summaries: Summaries
     summary_tokens: TenantBudget
     learned_windows: LearnedWindows
+    yardsticks: Yardsticks
     exchanges: Exchanges
     heartbeat: Heartbeat
-
-    def mode_of(self, model: str) -> str:
-        """Return the mode that is configured for a model."""
-        return self.policies.of(self.registry.find(model)).mode
 
     async def open(self) -> None:
         """Open what needs the event loop; the tokenizer before the first request, as it stalls.

@@ -23,7 +23,8 @@ class ChatCompletions:
     async def __call__(self, visit: Visit, client: Client) -> None:
         """Answer one request."""
         services, record = self._services, visit.record
-        settle_mode(services.policy.mode, visit)
+        asked = asked_mode(visit.headers)
+        record.settle_mode(effective_mode(services.policy.mode, asked))
         refuse_forms(visit.headers)
         record.phase = "body"
         body = await client.read_body(services.policy.max_body_bytes, services.admission)
@@ -31,19 +32,18 @@ class ChatCompletions:
         request = await request_in(body, services.limits)
         record.repeats_keys = request.body is not body
         record.has_lone_surrogates = request.has_lone_surrogates
-        settle_mode(services.mode_of(request.model), visit)
-        await client.watch(visit, answer(request, visit, services))
+        to = services.addressees.of(request.model)
+        record.settle_mode(effective_mode(to.policy.mode, asked))
+        await client.watch(visit, answer(request, to, visit, services))
 
 
-def settle_mode(configured: str, visit: Visit) -> None:
-    """Note the mode that holds for the request, first the common one, then its model's own."""
-    visit.record.mode = mode = effective_mode(configured, visit.headers)
-    visit.record.compaction = "off" if mode == "off" else "none"
+def asked_mode(headers: RawHeaders) -> bytes:
+    """Return the mode that the request asks for, if it asks for one."""
+    return value_of(headers, b"x-chat-proxy-mode").strip().lower()
 
 
-def effective_mode(configured: str, headers: RawHeaders) -> str:
+def effective_mode(configured: str, asked: bytes) -> str:
     """Return the mode, which a request may lower but not raise."""
-    asked = value_of(headers, b"x-chat-proxy-mode").strip().lower()
     if asked == b"off" or (asked == b"observe" and configured == "on"):
         return asked.decode("ascii")
     return configured

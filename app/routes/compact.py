@@ -6,7 +6,8 @@ from app.chat.request import ChatRequest
 from app.chat.splice import dumped, written_messages
 from app.errors import InvalidValue, SummaryNotWritten
 from app.proxy.case import Case, references
-from app.proxy.manual import KEPT_TURNS, ByHand, Wish, case_by_hand, compact_by_hand, note_hand
+from app.proxy.counted import counted_case
+from app.proxy.manual import KEPT_TURNS, ByHand, Wish, compact_by_hand, note_hand
 from app.proxy.reading import request_in
 from app.proxy.services import Services
 from app.proxy.visit import Visit
@@ -37,7 +38,7 @@ class Compact:
         record = visit.record
         record.model = required_model(request)
         wish = wish_in(request)
-        case = await case_by_hand(request, visit.caller, record.request_id, self._services)
+        case = await counted_case(request, visit.caller, record.request_id, self._services)
         done = await compact_by_hand(case, self._services, wish)
         note_hand(record, done, len(case.conversation))
         if done.has_failed:

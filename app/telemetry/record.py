@@ -58,6 +58,11 @@ class ExchangeRecord:
         """Whether something about the request's JSON is worth counting."""
         return self.repeats_keys or self.has_lone_surrogates
 
+    def settle_mode(self, mode: str) -> None:
+        """Note the mode that holds for a chat, first the common one, then its model's own."""
+        self.mode = mode
+        self.compaction = "off" if mode == "off" else "none"
+
     def finish(self) -> None:
         """Stop the clock, and keep no more of the model's name than is told: it is the client's."""
         self.seconds = time.perf_counter() - self.started

@@ -57,11 +57,17 @@ class Windows:
         asking uses the credentials of the request that made it necessary: where the upstream wants
         a key, only a client or the configuration has one.
         """
-        asked_at = self._asked_at.get(base_url)
-        if asked_at is None:
+        if base_url not in self._asked_at:
             await asyncio.wait({self._begin_refresh(base_url, credentials)}, timeout=FIRST_SECONDS)
-        elif self._clock() - asked_at > self._refresh_seconds:
+        elif self.known(base_url) is None:
             self._begin_refresh(base_url, credentials)
+        return self._known.get(base_url, NOTHING_TOLD)
+
+    def known(self, base_url: str) -> Listing | None:
+        """Return what is known of an upstream, nothing if it is time to ask."""
+        asked_at = self._asked_at.get(base_url)
+        if asked_at is None or self._clock() - asked_at > self._refresh_seconds:
+            return None
         return self._known.get(base_url, NOTHING_TOLD)
 
     def _begin_refresh(self, base_url: str, credentials: RawHeaders) -> asyncio.Task[None]:

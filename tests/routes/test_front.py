@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.proxy.services import Services
-from app.routes.chat import effective_mode
+from app.routes.chat import asked_mode, effective_mode
 from app.routes.forward import ALLOWED
 from app.server import create_app
 from tests.support.fake_model import Line, Received, fake_model, on_chat, polite
@@ -153,7 +153,7 @@ async def test_the_upstream_gets_the_same_request_id() -> None:
 def test_a_request_lowers_the_mode_but_never_raises_it(
     configured: str, asked: str, mode: str
 ) -> None:
-    assert effective_mode(configured, [(b"x-chat-proxy-mode", asked.encode())]) == mode
+    assert effective_mode(configured, asked_mode([(b"x-chat-proxy-mode", asked.encode())])) == mode
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ async def test_a_request_is_answered_although_nothing_can_be_logged(
     assert [answer.status for answer in answers] == [200, 200]
 
 
-@pytest.mark.parametrize("part", ["registry", "upstream", "metrics"])
+@pytest.mark.parametrize("part", ["addressees", "upstream", "metrics"])
 @pytest.mark.anyio
 async def test_a_mistake_of_ours_is_a_500_without_its_inside(part: str) -> None:
     """E10, F14."""
@@ -299,7 +299,7 @@ async def test_a_mistake_of_ours_is_a_500_without_its_inside(part: str) -> None:
         assert "Traceback" not in answer.body.decode()
 
 
-@pytest.mark.parametrize("part", ["windows", "tokenizers", "calibrations"])
+@pytest.mark.parametrize("part", ["yardsticks", "tokenizers", "calibrations"])
 @pytest.mark.anyio
 async def test_a_request_that_cannot_be_measured_passes_all_the_same(part: str) -> None:
     """DESIGN §1 rule 6: features fail open."""

@@ -121,8 +121,8 @@ class Desk:
         name = f"request-{len(self.sent)}"
         record = ExchangeRecord(name, "/v1/chat/completions", "POST", mode=mode)
         visit = Visit(record, Caller(tenant, []), [], b"", cast("Any", None), cast("Any", None))
-        card = self.services.registry.find(request.model)
-        prepared = await prepared_or_not(request, card, visit, self.services)
+        to = self.services.addressees.of(request.model)
+        prepared = await prepared_or_not(request, to, visit, self.services)
         self.sent.append(Sent(request, prepared.body, record))
         return self.sent[-1]
 

@@ -1,0 +1,55 @@
+"""The model that a request is for: where it is served, and how its requests are treated."""
+
+from typing import NamedTuple
+
+from app.proxy.destinations import Destinations
+from app.proxy.model_policy import ModelPolicies, ModelPolicy
+from app.registry.model_card import ModelCard
+from app.registry.registry import ModelRegistry
+
+REMEMBERED_NAMES = 1_000
+NAME_CHARS = 256
+
+
+class Addressee(NamedTuple):
+    """All that follows from a model's name alone."""
+
+    model: str
+    card: ModelCard
+    policy: ModelPolicy
+    base_url: str
+    fingerprint: bytes
+    """Names all that decides what is kept of a conversation with this model."""
+
+
+class Addressees:
+    """Finds the addressee of a name; the few that come again and again are remembered."""
+
+    def __init__(
+        self, registry: ModelRegistry, policies: ModelPolicies, destinations: Destinations
+    ) -> None:
+        self._registry = registry
+        self._policies = policies
+        self._destinations = destinations
+        self._known: dict[str, Addressee] = {}
+
+    def of(self, model: str) -> Addressee:
+        """Return who is meant by a name; anybody's default upstream serves an unknown one."""
+        found = self._known.get(model)
+        return self._make(model) if found is None else found
+
+    def _make(self, model: str) -> Addressee:
+        card = self._registry.find(model)
+        policy = self._policies.of(card)
+        made = Addressee(
+            model,
+            card,
+            policy,
+            self._destinations.base_url_of(card),
+            policy.fingerprint + model.encode("utf-8", "replace"),
+        )
+        if len(model) <= NAME_CHARS:
+            if len(self._known) >= REMEMBERED_NAMES:
+                self._known.clear()
+            self._known[model] = made
+        return made

@@ -1,0 +1,77 @@
+"""What a model's requests are measured by: how they are counted, and the window they must fit."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from app.proxy.addressee import Addressee
+from app.proxy.learned_windows import LearnedWindows
+from app.proxy.model_policy import ModelPolicies
+from app.proxy.window import Window, find_window
+from app.store.recent import Recent
+from app.tokens.overheads import CountingRules
+from app.upstream.discovery import Listing, Windows
+from app.upstream.headers import RawHeaders
+
+REMEMBERED_MODELS = 1_000
+# What an upstream once taught is forgotten after days: nobody needs to look at every request.
+LOOK_SECONDS = 60.0
+
+
+class Yardstick(NamedTuple):
+    """How to measure, and what that was made from."""
+
+    rules: CountingRules
+    window: Window | None
+    listing: Listing
+    lessons: int
+    until: float
+
+
+class Yardsticks:
+    """Makes yardsticks, and keeps each until somebody says something new."""
+
+    def __init__(
+        self,
+        windows: Windows,
+        learned_windows: LearnedWindows,
+        policies: ModelPolicies,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._windows = windows
+        self._learned_windows = learned_windows
+        self._policies = policies
+        self._clock = clock
+        self._known: Recent[tuple[str, str], Yardstick] = Recent(REMEMBERED_MODELS)
+
+    async def of(self, to: Addressee, credentials: RawHeaders) -> Yardstick:
+        """Return the model's yardstick; the first request to an upstream may wait for it."""
+        return self.known(to) or await self._make(to, credentials)
+
+    def known(self, to: Addressee) -> Yardstick | None:
+        """Return the yardstick that was made before, if it would be made the same again."""
+        known = self._known.get((to.base_url, to.model))
+        if (
+            known is not None
+            and known.listing is self._windows.known(to.base_url)
+            and known.lessons == self._learned_windows.lessons
+            and self._clock() < known.until
+        ):
+            return known
+        return None
+
+    async def _make(self, to: Addressee, credentials: RawHeaders) -> Yardstick:
+        listing = await self._windows.of(to.base_url, credentials)
+        learned = await self._learned_windows.of(to.base_url, to.model)
+        window = find_window(
+            to.model,
+            setting=to.policy.context_window,
+            registry=to.card.context_window,
+            discovered=listing.windows.get(to.model),
+            learned=learned,
+        )
+        rules = self._policies.rules(to.card, to.model, listing.kind)
+        until = self._clock() + LOOK_SECONDS
+        made = Yardstick(rules, window, listing, self._learned_windows.lessons, until)
+        self._known.put((to.base_url, to.model), made)
+        return made

@@ -1,0 +1,92 @@
+"""What a model's requests are measured by, as long as nobody has news."""
+
+import pytest
+
+from app.proxy.addressee import Addressee
+from app.proxy.services import Services
+from app.proxy.yardsticks import LOOK_SECONDS, Yardsticks
+from app.server import make_services
+from app.upstream.discovery import Listing
+from app.upstream.overflow import Overflow
+from tests.support.live import settings
+
+
+class Told:
+    """Windows as an upstream tells them."""
+
+    def __init__(self) -> None:
+        self.listing = Listing({"fake": 4_096}, "vllm")
+        self.is_due = False
+
+    def known(self, _: str) -> Listing | None:
+        return None if self.is_due else self.listing
+
+    async def of(self, *_: object) -> Listing:
+        return self.listing
+
+
+class Bench:
+    """Yardsticks whose sources can be moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.told = Told()
+        self.services: Services = make_services(settings(store={"url": "memory:"}), {})
+        self.yardsticks = Yardsticks(
+            self.told,  # type: ignore[arg-type]
+            self.services.learned_windows,
+            self.services.policies,
+            lambda: self.now,
+        )
+        self.to: Addressee = self.services.addressees.of("fake")
+
+    async def tokens(self) -> int:
+        """Return the window in tokens."""
+        window = (await self.yardsticks.of(self.to, [])).window
+        assert window is not None
+        return window.tokens
+
+
+@pytest.mark.anyio
+async def test_a_yardstick_is_made_once_while_there_is_no_news() -> None:
+    bench = Bench()
+
+    made = await bench.yardsticks.of(bench.to, [])
+
+    assert bench.yardsticks.known(bench.to) is made
+    assert made.window is not None
+    assert (made.window.tokens, made.window.source) == (4_096, "discovery")
+
+
+@pytest.mark.anyio
+async def test_a_new_list_of_models_makes_it_anew() -> None:
+    bench = Bench()
+    assert await bench.tokens() == 4_096
+
+    bench.told.listing = Listing({"fake": 8_192}, "vllm")
+
+    assert await bench.tokens() == 8_192
+
+
+@pytest.mark.anyio
+async def test_what_an_overflow_teaches_holds_for_the_next_request() -> None:
+    bench = Bench()
+    assert await bench.tokens() == 4_096
+
+    bench.services.learned_windows.learn(bench.to.base_url, "fake", Overflow(limit=2_048))
+
+    assert await bench.tokens() == 2_048
+    await bench.services.learned_windows.close()
+
+
+@pytest.mark.anyio
+async def test_nothing_is_known_when_the_upstream_is_to_be_asked_or_time_has_passed() -> None:
+    bench = Bench()
+    await bench.tokens()
+
+    bench.told.is_due = True
+    assert bench.yardsticks.known(bench.to) is None
+    bench.told.is_due = False
+    assert bench.yardsticks.known(bench.to) is not None
+    bench.now += LOOK_SECONDS
+    assert bench.yardsticks.known(bench.to) is None
