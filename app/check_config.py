@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from app.environment import shown
 from app.errors import UpstreamError
-from app.proxy.caller import ANONYMOUS, Caller
+from app.proxy.caller import NOBODY
 from app.proxy.services import Services
 from app.registry.model_card import ModelCard
 from app.server import make_services, refuse_to_give_keys_away
@@ -75,7 +75,7 @@ async def probe_all(services: Services) -> int:
 
 async def probe_one(services: Services, base_url: str, card: ModelCard) -> bool:
     """Print what an upstream answers; return whether it does."""
-    credentials = services.destinations.credentials_for(card, Caller(ANONYMOUS, []))
+    credentials = services.destinations.credentials_for(card, NOBODY)
     try:
         listing = await services.windows.ask(base_url, credentials)
     except (UpstreamError, TimeoutError) as error:
@@ -96,9 +96,7 @@ async def show_learned(services: Services) -> None:
         for name in (card.name, *card.aliases):
             await show_learned_of(services, base_url, name)
     base_url = services.destinations.base_url
-    credentials = services.destinations.credentials_for(
-        services.registry.find(""), Caller(ANONYMOUS, [])
-    )
+    credentials = services.destinations.credentials_for(services.registry.find(""), NOBODY)
     listing = await services.windows.of(base_url, credentials)
     known = {name for card in services.registry.cards for name in (card.name, *card.aliases)}
     for name in sorted(listing.windows.keys() - known):

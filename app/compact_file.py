@@ -10,7 +10,7 @@ from app.chat.request import read_request
 from app.environment import BadConfiguration
 from app.errors import BadRequest
 from app.explain_file import read_body, without_new_store
-from app.proxy.caller import ANONYMOUS, Caller
+from app.proxy.caller import NOBODY
 from app.proxy.case import Case, body_of
 from app.proxy.counted import counted_case
 from app.proxy.manual import ByHand, Wish, compact_by_hand
@@ -57,7 +57,7 @@ async def compact_body(body: bytes, services: Services, wish: Wish) -> tuple[Cas
     required_model(request)
     await services.open()
     try:
-        case = await counted_case(request, Caller(ANONYMOUS, []), "compact-file", services)
+        case = await counted_case(request, NOBODY, "compact-file", services)
         async with progress(len(case.conversation)):
             return case, await compact_by_hand(case, services, wish)
     finally:

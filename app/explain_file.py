@@ -11,7 +11,7 @@ from app.chat.request import read_request
 from app.environment import BadConfiguration
 from app.errors import BadRequest
 from app.progress import megabytes, progress
-from app.proxy.caller import ANONYMOUS, Caller
+from app.proxy.caller import NOBODY
 from app.proxy.explain import explain
 from app.proxy.services import Services
 from app.server import make_services
@@ -64,7 +64,7 @@ async def explain_body(body: bytes, services: Services) -> dict[str, Any]:
     request = read_request(body, services.limits)
     await services.open()
     try:
-        return await explain(request, Caller(ANONYMOUS, []), services)
+        return await explain(request, NOBODY, services)
     finally:
         await services.close()
 

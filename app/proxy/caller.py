@@ -13,3 +13,7 @@ class Caller:
 
     tenant: str
     credentials: RawHeaders
+
+
+NOBODY = Caller(ANONYMOUS, [])
+"""Who carries no credential."""

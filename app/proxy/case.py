@@ -65,7 +65,7 @@ class Outcome:
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages that changed something, each once."""
-        return tuple(dict.fromkeys(step.stage for step in self.steps))
+        return tuple(dict.fromkeys([step.stage for step in self.steps])) if self.steps else ()
 
 
 def body_of(case: Case, conversation: Conversation) -> bytes:

@@ -70,7 +70,7 @@ def presses(case: Case, weight: Weight, budget: Budget) -> bool:
     # The client's own size too: what a stage drops may have a summary all the same.
     if max(weight.tokens, case.measured.tokens) >= budget.trigger // 2:
         return True
-    policy = case.policy
-    if not policy.idle_seconds:
+    policy, count = case.policy, weight.count
+    if not policy.idle_seconds or not (count.tool_results or count.media):
         return False
-    return policy.most_gain(weight.count, weight.ratio, budget) >= policy.least_gain(budget)
+    return policy.most_gain(count, weight.ratio, budget) >= policy.least_gain(budget)

@@ -108,7 +108,7 @@ def note_outcome(record: ExchangeRecord, outcome: Outcome, messages: int) -> Non
     """Write down what became of the request, and say what a stage wants said."""
     record.compaction = outcome.label
     record.stages = outcome.stages
-    record.failed_stages = tuple(failure.stage for failure in outcome.failures)
+    record.failed_stages = tuple([failure.stage for failure in outcome.failures])
     record.is_break = outcome.is_break
     record.messages_before = messages
     record.messages_after = len(outcome.conversation)

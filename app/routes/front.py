@@ -11,7 +11,7 @@ from typing import Protocol
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import MethodNotAllowed, NotFound, ProxyError
-from app.proxy.caller import ANONYMOUS, Caller
+from app.proxy.caller import NOBODY
 from app.proxy.interrupt import Interruptible
 from app.proxy.services import Services
 from app.proxy.visit import Visit
@@ -133,7 +133,7 @@ def new_visit(route: str, client: Client) -> Visit:
     scope = client.scope
     record = ExchangeRecord(request_id(client.headers), route, scope["method"])
     query = scope["query_string"]
-    return Visit(record, Caller(ANONYMOUS, []), client.headers, query, client, Interruptible())
+    return Visit(record, NOBODY, client.headers, query, client, Interruptible())
 
 
 def request_id(headers: RawHeaders) -> str:

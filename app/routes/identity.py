@@ -7,7 +7,7 @@ from hashlib import sha256
 from urllib.parse import unquote_to_bytes
 
 from app.errors import InvalidApiKey
-from app.proxy.caller import ANONYMOUS, Caller
+from app.proxy.caller import NOBODY, Caller
 from app.upstream.headers import RawHeaders
 
 _CREDENTIALS = (b"authorization", b"x-api-key")
@@ -26,12 +26,12 @@ class Gate:
             raise InvalidApiKey("Send the API key as a header: addresses end up in logs.")
         carried = [header for header in headers if header[0] in _CREDENTIALS]
         credential = _only_credential(carried) if carried else b""
-        digest = sha256(credential).digest() if credential else b""
-        if self._digests:
-            if not self._is_known(digest):
-                raise InvalidApiKey
-            return Caller(digest.hex(), [])
-        return Caller(digest.hex(), carried) if digest else Caller(ANONYMOUS, [])
+        digest = sha256(credential) if credential else None
+        if self._digests and not (digest and self._is_known(digest.digest())):
+            raise InvalidApiKey
+        if digest is None:
+            return NOBODY
+        return Caller(digest.hexdigest(), [] if self._digests else carried)
 
     def _is_known(self, digest: bytes) -> bool:
         """Compare with every key, so that the time taken tells nothing."""
@@ -52,6 +52,8 @@ class AdminGate:
 
 def _only_credential(carried: RawHeaders) -> bytes:
     """Return the one credential that was sent; two different ones are nobody's."""
+    if len(carried) == 1:
+        return _bare(carried[0][1])
     credentials = {_bare(value) for _, value in carried}
     if len(credentials) > 1:
         raise InvalidApiKey("Several different API keys were sent.")
