@@ -7,6 +7,9 @@ from typing import Any, NamedTuple, Self
 
 from app.chat.message import Message
 from app.chat.pieces import RESULT_ROLES
+from app.chat.shape import Shape, shape_of
+
+_ONLY_OBJECTS = frozenset((dict,))
 
 
 class Group(NamedTuple):
@@ -44,7 +47,7 @@ class Conversation:
     @classmethod
     def of(cls, messages: object) -> Self | None:
         """View the client's list, or return None if its shape is not understood."""
-        if type(messages) is not list or not all(type(fields) is dict for fields in messages):
+        if type(messages) is not list or not _ONLY_OBJECTS.issuperset(map(type, messages)):
             return None
         conversation = cls(())
         conversation.fields = messages
@@ -55,6 +58,11 @@ class Conversation:
     def messages(self) -> tuple[Message, ...]:
         """The messages; made when they are asked for, as most requests are only counted."""
         return tuple(map(Message, self.fields))
+
+    @cached_property
+    def shape(self) -> Shape:
+        """What its contents are like: asked by whoever may have nothing to do."""
+        return shape_of(self.fields)
 
     def __len__(self) -> int:
         return len(self.fields)

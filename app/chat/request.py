@@ -71,10 +71,11 @@ def read_request(body: bytes, limits: RequestLimits) -> ChatRequest:
         return _read_stepwise(text, body, limits)
     fields, has_surrogates = _parse(text)
     _check_structure(fields, limits)
-    if _holds_long_integers(fields.get("messages")):
-        fields = _parse_leniently(text)
-    if _may_repeat_a_key(text, fields):
-        fields, body = _with_single_keys(text, fields, body)
+    if not _is_written_as_here(text, fields):
+        if _holds_long_integers(fields.get("messages")):
+            fields = _parse_leniently(text)
+        if _may_repeat_a_key(text, fields):
+            fields, body = _with_single_keys(text, fields, body)
     return ChatRequest(body, fields, has_surrogates)
 
 
@@ -106,6 +107,12 @@ def is_deeper_than(limit: int, value: object) -> bool:
         if not level:
             return False
     return True
+
+
+def _is_written_as_here(text: bytes, fields: dict[str, Any]) -> bool:
+    """Tell whether the request, written again, is the same: then no key and no digit was lost."""
+    looks_compact = b'": ' not in text[:64]
+    return looks_compact and _written(fields) == text
 
 
 def _holds_long_integers(messages: object) -> bool:
@@ -204,9 +211,6 @@ def _may_repeat_a_key(text: bytes, fields: dict[str, Any]) -> bool:
     One that stands in the text once cannot, unless another hides behind escaped letters. Neither
     can one that stands as often in the parsed request, written again: then nothing was lost.
     """
-    looks_compact = b'": ' not in text[:64]
-    if looks_compact and _written(fields) == text:
-        return False
     if _hides_letters(text):
         return True
     keys = [b'"%b"' % key.encode() for key in _DECISIVE_KEYS if key in fields]

@@ -1,7 +1,7 @@
 """The pipeline: one loop over the stages, and the one place where a failing stage is passed by."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 from app.chat.conversation import Conversation
@@ -9,7 +9,7 @@ from app.compaction.clear import clear
 from app.compaction.clearing import Clearing
 from app.compaction.order import StagePolicies, clearing_stages, trimming_stages
 from app.compaction.pressure import ClearStage, Pressure
-from app.compaction.stage import Stage, StageContext, StageResult
+from app.compaction.stage import NOTHING_CUT, Stage, StageContext, StageResult
 from app.compaction.stages.clear_old_media import ClearOldMedia
 from app.compaction.stages.clear_old_tool_output import ClearOldToolOutput
 
@@ -30,14 +30,13 @@ class Failure(NamedTuple):
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
-class Trimmed:
+class Trimmed(NamedTuple):
     """A conversation behind the trimming stages."""
 
     conversation: Conversation
     steps: tuple[Step, ...] = ()
     failures: tuple[Failure, ...] = ()
-    offloads: dict[str, str] = field(default_factory=dict)
+    offloads: Mapping[str, str] = NOTHING_CUT
     notices: tuple[str, ...] = ()
 
 
@@ -66,7 +65,7 @@ class Pipeline:
             before = trimmed.conversation
             result = attempt(stage.name, stage, before, context)
             if isinstance(result, Failure):
-                trimmed = replace(trimmed, failures=(*trimmed.failures, result))
+                trimmed = trimmed._replace(failures=(*trimmed.failures, result))
             elif result.conversation is not before:
                 trimmed = _after(trimmed, stage.name, result)
         return trimmed
@@ -130,6 +129,6 @@ def _after(trimmed: Trimmed, name: str, result: StageResult) -> Trimmed:
         result.conversation,
         (*trimmed.steps, Step(name, result.conversation)),
         trimmed.failures,
-        trimmed.offloads | result.offloads,
+        {**trimmed.offloads, **result.offloads},
         (*trimmed.notices, result.notice) if result.notice else trimmed.notices,
     )

@@ -1,10 +1,13 @@
 """What a stage gets and what it gives back."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
 from app.chat.conversation import Conversation
+
+NOTHING_CUT: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +24,11 @@ class StageContext:
     """Offload ids of texts that could not be kept, and so must not be cut."""
 
 
-@dataclass(frozen=True, slots=True)
-class StageResult:
+class StageResult(NamedTuple):
     """A conversation after a stage: the very same object if there was nothing to do."""
 
     conversation: Conversation
-    offloads: dict[str, str] = field(default_factory=dict)
+    offloads: Mapping[str, str] = NOTHING_CUT
     """Texts that were cut, by offload id; to be kept before the conversation is used."""
     notice: str = ""
     """A sentence for the log, without a word of the conversation."""

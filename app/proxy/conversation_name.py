@@ -1,6 +1,6 @@
 """A short name for a conversation, the same for all its requests, that tells nothing of it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -20,14 +20,16 @@ def conversation_name(conversation: Conversation, tenant: str, store: Store) -> 
     It is made from how the conversation begins, up to the first user message, and only from the
     heads of its texts: every request pays for it. The store's secret makes it unguessable.
     """
-    digest = blake2b(key=_key(store.address, tenant), digest_size=BYTES)
+    pieces: list[bytes] = []
     for fields in conversation.fields[:MESSAGES]:
-        for part in (str(fields.get("role")), *heads_of(fields.get("content"))):
+        role = fields.get("role")
+        for part in (str(role), *heads_of(fields.get("content"))):
             piece = part.encode("utf-8", "surrogatepass")
-            digest.update(len(piece).to_bytes(4, "big") + piece)
-        if fields.get("role") == "user":
+            pieces += (len(piece).to_bytes(4, "big"), piece)
+        if role == "user":
             break
-    return digest.hexdigest()
+    key = _key(store.address, tenant)
+    return blake2b(b"".join(pieces), key=key, digest_size=BYTES).hexdigest()
 
 
 @lru_cache(maxsize=1_000)
@@ -35,11 +37,10 @@ def _key(address: Callable[..., bytes], tenant: str) -> bytes:
     return address(b"conversation", tenant.encode())
 
 
-def heads_of(content: Any) -> Iterator[str]:
-    """Yield the beginnings of a content's texts; of media only that they are there."""
+def heads_of(content: Any) -> list[str]:
+    """Return the beginnings of a content's texts; of media only that they are there."""
     if type(content) is str:
-        yield content[:CHARS]
-    elif type(content) is list:
-        for part in content[:PARTS]:
-            text = part.get("text") if type(part) is dict else part
-            yield text[:CHARS] if type(text) is str else ""
+        return [content[:CHARS]]
+    parts = content[:PARTS] if type(content) is list else []
+    texts = [part.get("text") if type(part) is dict else part for part in parts]
+    return [text[:CHARS] if type(text) is str else "" for text in texts]

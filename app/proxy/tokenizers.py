@@ -26,6 +26,7 @@ class Tokenizers:
 
     def __init__(self) -> None:
         self._counters: dict[str, TiktokenCounter] = {}
+        self._hasty: dict[str, _Hasty] = {}
         self._loads: dict[str, asyncio.Task[None]] = {}
         self._prefixes = Prefixes()
         self._threads = ThreadPoolExecutor(THREADS, "tokens")
@@ -35,6 +36,7 @@ class Tokenizers:
         counter = self._counters.get(encoding)
         if counter is None:
             counter = self._counters[encoding] = TiktokenCounter(encoding)
+            self._hasty[encoding] = _Hasty(counter)
             self._loads[encoding] = asyncio.create_task(self._load(counter))
         return counter
 
@@ -57,7 +59,8 @@ class Tokenizers:
         count = None
         if _is_small(request, messages):
             with suppress(_TooMuch):
-                count = self._count(request, messages, _Hasty(counter), rules, INLINE_CHARS)
+                hasty = self._hasty[rules.encoding]
+                count = self._count(request, messages, hasty, rules, INLINE_CHARS)
         if count is None:
             work = partial(self._count, request, messages, counter, rules, None)
             count = await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -1,9 +1,9 @@
 """The tokens of a whole request, by kind: what fills the window, and what calibration learns on."""
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
-from app.chat.media import Media, media_in
+from app.chat.media import Media, MediaKind, media_in
 from app.chat.message import Message, PieceKind
 from app.chat.pieces import pieces_of
 from app.tokens.image_tokens import image_tokens
@@ -17,6 +17,8 @@ _INSTRUCTION_ROLES: Final = ("system", "developer")
 _RESULT: Final[tuple[PieceKind, ...]] = ("tool_result", "id")
 _RESULT_ROLES: Final = ("tool", "function")
 _MAY_HOLD_MEDIA: Final = (list, dict)
+_NO_TEXTS: Final[dict[PieceKind, int]] = dict.fromkeys(get_args(PieceKind), 0)
+_NO_MEDIA: Final[dict[MediaKind, int]] = dict.fromkeys(get_args(MediaKind), 0)
 
 
 class RequestCount(NamedTuple):
@@ -94,11 +96,13 @@ def count_within(
     Counting known texts is fast; without the limit the others are counted too, best in a thread.
     `known` is the count of the first messages, if it is already there.
     """
-    count = count_messages(messages, counter, rules, max_cold_chars=max_cold_chars, known=known)
-    if count is None:
+    is_guess = not counter.is_loaded
+    tally = _Tally(counter, rules)
+    each = tally.add(messages[len(known.messages) :], max_cold_chars)
+    if each is None:
         return None
     defined, frame = _defined(messages, definitions, counter, rules)
-    return count._replace(tools=defined, overhead=count.overhead + frame)
+    return tally.count(each, known, is_guess=is_guess, tools=defined, frame=frame)
 
 
 def count_messages(
@@ -113,22 +117,7 @@ def count_messages(
     is_guess = not counter.is_loaded
     tally = _Tally(counter, rules)
     each = tally.add(messages[len(known.messages) :], max_cold_chars)
-    if each is None:
-        return None
-    kinds, media = tally.kinds, tally.media
-    return RequestCount(
-        messages=(*known.messages, *each),
-        text=known.text + kinds["text"] + kinds["name"],
-        reasoning=known.reasoning + kinds["reasoning"],
-        tool_calls=known.tool_calls + kinds["tool_call"] + kinds["id"],
-        tool_results=known.tool_results + kinds["tool_result"],
-        images=known.images + media["image"],
-        documents=known.documents + media["document"],
-        audio=known.audio + media["audio"],
-        video=known.video + media["video"],
-        overhead=known.overhead + tally.overhead,
-        is_guess=is_guess,
-    )
+    return None if each is None else tally.count(each, known, is_guess=is_guess)
 
 
 def _defined(
@@ -167,13 +156,37 @@ class _Tally:
     """Sums by kind over the messages of one request."""
 
     def __init__(self, counter: TokenCounter, rules: CountingRules) -> None:
-        self.kinds = dict.fromkeys(
-            ("text", "name", "reasoning", "tool_call", "id", "tool_result"), 0
-        )
-        self.media = dict.fromkeys(("image", "document", "audio", "video"), 0)
-        self.overhead = 0
+        self._kinds = _NO_TEXTS.copy()
+        self._media = _NO_MEDIA.copy()
+        self._overhead = 0
         self._counter = counter
         self._rules = rules
+
+    def count(
+        self,
+        each: list[int],
+        known: RequestCount,
+        *,
+        is_guess: bool,
+        tools: int = 0,
+        frame: int = 0,
+    ) -> RequestCount:
+        """Return the sums together with those of the messages before."""
+        kinds, media = self._kinds, self._media
+        return RequestCount(
+            (*known.messages, *each),
+            known.text + kinds["text"] + kinds["name"],
+            known.reasoning + kinds["reasoning"],
+            known.tool_calls + kinds["tool_call"] + kinds["id"],
+            known.tool_results + kinds["tool_result"],
+            tools,
+            known.images + media["image"],
+            known.documents + media["document"],
+            known.audio + media["audio"],
+            known.video + media["video"],
+            known.overhead + self._overhead + frame,
+            is_guess,
+        )
 
     def add(
         self, messages: Sequence[Fields], max_cold_chars: int | None = None
@@ -211,7 +224,7 @@ class _Tally:
         each: list[int] = []
         frame = self._rules.message_tokens
         call_frame = self._rules.tool_call_tokens // 2
-        kinds = self.kinds
+        kinds = self._kinds
         at = 0
         for start, fields, its_kinds in others:
             if start > at:
@@ -227,7 +240,7 @@ class _Tally:
                     extra += call_frame
                 elif kind == "name":
                     extra += 1
-            self.overhead += frame + extra
+            self._overhead += frame + extra
             if type(fields.get("content")) in _MAY_HOLD_MEDIA:
                 total += self._seen(fields)
             each.append(total + frame + extra)
@@ -235,14 +248,14 @@ class _Tally:
 
     def _plain(self, counts: list[int]) -> list[int]:
         frame = self._rules.message_tokens
-        self.kinds["text"] += sum(counts)
-        self.overhead += frame * len(counts)
+        self._kinds["text"] += sum(counts)
+        self._overhead += frame * len(counts)
         return [count + frame for count in counts]
 
     def _seen(self, fields: Fields) -> int:
         total = 0
         for medium in media_in(fields):
             tokens = media_tokens(medium, self._rules)
-            self.media[medium.kind] += tokens
+            self._media[medium.kind] += tokens
             total += tokens
         return total

@@ -64,7 +64,7 @@ class LimitVisionHistory:
 
 def _shows(conversation: Conversation) -> bool:
     """Tell whether there is an image or film anywhere, in a tool's result too."""
-    return any(
+    return not conversation.shape.is_plain and any(
         medium.kind in _SEEN_KINDS
         for fields in conversation.fields
         if type(fields.get("content")) in (list, dict)
