@@ -3,7 +3,7 @@
 import ssl
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
+from typing import NamedTuple
 
 import httpx
 
@@ -35,8 +35,7 @@ class UpstreamPolicy:
     breaker_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One request to an upstream, ready to be sent."""
 
     method: str
@@ -55,7 +54,7 @@ class Reply:
     def __init__(self, answer: Answer, *, retried: bool) -> None:
         self.status = answer.status
         self.retried = retried
-        self.headers = list(answered(answer.headers))
+        self.headers = answered(answer.headers)
         self._stream = answer.stream
 
     @property
@@ -75,8 +74,10 @@ class Reply:
 
     async def read_some(self) -> bytes:
         """Return the next bytes, nothing at the end."""
-        with FOREIGN_ERRORS:
+        try:
             return await self._stream.read_some()
+        except httpx.TransportError as error:
+            raise our_error(error) from error
 
     def let_go(self) -> None:
         """Give the connection back if the answer is whole, close it otherwise."""
@@ -110,11 +111,10 @@ class Upstream:
         breaker = self.breakers.of(call.base_url)
         breaker.check()
         try:
-            with FOREIGN_ERRORS:
-                reply = await self._send_over_living_connection(call)
-        except errors.UpstreamError:
+            reply = await self._send_over_living_connection(call)
+        except httpx.TransportError as error:
             breaker.failed()
-            raise
+            raise our_error(error) from error
         except BaseException:
             breaker.undecided()
             raise
@@ -127,19 +127,23 @@ class Upstream:
     async def fetch(self, method: str, url: str, headers: RawHeaders) -> httpx.Response:
         """Return a small answer to a question of our own, read to its end."""
         headers = [*headers, (b"accept-encoding", b"identity")]
-        request = httpx.Request(method, url, headers=headers)
-        with FOREIGN_ERRORS:
-            response = await self._open_transport().handle_async_request(request)
-            try:
-                if response.headers.get("content-encoding", "identity") != "identity":
-                    raise errors.UpstreamInvalidResponse
-                body = b""
-                async for chunk in response.aiter_raw():
-                    body += chunk
-                    if len(body) > FETCHED_BYTES:
-                        raise errors.UpstreamResponseTooLarge
-            finally:
-                await response.aclose()
+        try:
+            return await self._fetch(httpx.Request(method, url, headers=headers))
+        except httpx.TransportError as error:
+            raise our_error(error) from error
+
+    async def _fetch(self, request: httpx.Request) -> httpx.Response:
+        response = await self._open_transport().handle_async_request(request)
+        try:
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise errors.UpstreamInvalidResponse
+            body = b""
+            async for chunk in response.aiter_raw():
+                body += chunk
+                if len(body) > FETCHED_BYTES:
+                    raise errors.UpstreamResponseTooLarge
+        finally:
+            await response.aclose()
         return httpx.Response(response.status_code, headers=response.headers, content=body)
 
     async def _send_over_living_connection(self, call: Call) -> Reply:
@@ -176,27 +180,8 @@ def framed(call: Call) -> RawHeaders:
     return headers
 
 
-class ForeignErrors:
-    """Turns httpx's errors into ours; nothing else of httpx leaves this package."""
-
-    def __enter__(self) -> None:
-        """Nothing is held, so one of these serves all."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        places: TracebackType | None,
-    ) -> None:
-        if isinstance(error, httpx.TransportError):
-            raise our_error(error) from error
-
-
-FOREIGN_ERRORS = ForeignErrors()
-
-
 def our_error(error: httpx.TransportError) -> errors.UpstreamError:
-    """Return the error that means the same to the client."""
+    """Return the error that means the same to the client; nothing of httpx leaves this package."""
     for foreign, ours in _MEANINGS:
         if isinstance(error, foreign):
             return ours()

@@ -10,7 +10,7 @@ from typing import cast
 import httptools
 import httpx
 
-from app.upstream.headers import RawHeaders
+from app.upstream.headers import NUL, RawHeaders
 
 # With what waits in front of a client that reads slowly, 128 KiB at most for each stream.
 READ_BYTES = 32 * 1024
@@ -73,19 +73,32 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.write(part)
         try:
             while not self._has_head:
-                await self._news()
+                await self.news()
         except httpx.ReadError as error:
             if self._was_used and not self._was_heard:
                 raise ReusedConnectionClosed(str(error)) from error
             raise
         self._was_used = True
 
-    async def read_some(self) -> bytes:
-        """Return what has arrived of the body, waiting for it if need be; nothing at the end."""
-        while not self._pieces and not self.is_whole:
-            await self._news()
-        chunk = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        self._pieces.clear()
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to take, or nothing more to come."""
+        return self.is_whole or bool(self._pieces)
+
+    def news(self) -> asyncio.Future[None]:
+        """Return what is done when something happens to the connection; raise if nothing can."""
+        if self._error is not None:
+            raise self._error
+        if self._transport is None:
+            raise httpx.ReadError("closed")
+        self._waiter = waiter = self._loop.create_future()
+        return waiter
+
+    def take(self) -> bytes:
+        """Return what has arrived of the body, and read on."""
+        pieces = self._pieces
+        chunk = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
         self._held_bytes = 0
         if self._is_paused and self._transport is not None:
             self._is_paused = False
@@ -105,7 +118,8 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def may_be_kept(self) -> bool:
         """Whether another question may be asked."""
-        return self._keeps_alive and self.is_read and not self.is_lost
+        is_there = self._keeps_alive and self._transport is not None
+        return is_there and self.is_whole and not self._pieces
 
     def break_off(self) -> None:
         """Close at once: a plain close waits until the upstream has taken what is unsent."""
@@ -117,21 +131,10 @@ class Connection(asyncio.BufferedProtocol):
         self.is_whole = self._has_head = self._was_heard = self._is_framed = False
         self._head_bytes_left = MAX_HEADER_BYTES
 
-    async def _news(self) -> None:
-        """Wait until something happens to the connection."""
-        if self._error is not None:
-            raise self._error
-        if self._transport is None:
-            raise httpx.ReadError("closed")
-        self._waiter = waiter = self._loop.create_future()
-        try:
-            await waiter
-        finally:
-            self._waiter = None
-
     def _tell(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     # For the event loop
 
@@ -151,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._was_heard = True
         try:
-            self._parser.feed_data(bytes(self._buffer[:nbytes]))
+            self._parser.feed_data(self._buffer[:nbytes])
         except httptools.HttpParserUpgrade:
             self._keeps_alive = False
         except httptools.HttpParserError as error:
@@ -197,7 +200,7 @@ class Connection(asyncio.BufferedProtocol):
         self._head_bytes_left -= len(name) + len(value)
         if self._head_bytes_left < 0 or len(self.headers) >= MAX_HEADERS:
             raise NotHttp("headers without end")
-        if b"\0" in value:
+        if NUL in value:
             return
         name = name.lower()
         self.headers.append((name, value))

@@ -1,8 +1,14 @@
 """Which headers cross the proxy: a list of what may pass, so that nothing unknown leaks."""
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 RawHeaders = list[tuple[bytes, bytes]]
+
+# Names come from outside, but the same few again and again.
+REMEMBERED_NAMES = 256
+# As a number: to look for bytes in bytes costs an exception each time.
+NUL = 0
 
 # What clients of OpenAI-like servers say about a request. Identity is added by the caller.
 _SENT_ON = frozenset(
@@ -47,31 +53,67 @@ _NOT_ANSWERED = _HOP_BY_HOP | {b"date", b"server", b"set-cookie", b"alt-svc", b"
 _NOT_ANSWERED_PREFIXES = (b"x-chat-proxy-", b"access-control-")
 
 
-def sent_on(headers: RawHeaders) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the client's headers that the upstream gets."""
-    named = _named_by_connection(headers)
-    for name, value in headers:
-        if (name in _SENT_ON or _is_extension(name)) and name not in named:
-            yield name, value
+def sent_on(headers: RawHeaders) -> RawHeaders:
+    """Return the client's headers that the upstream gets."""
+    passing: RawHeaders = []
+    named: set[bytes] = set()
+    for header in headers:
+        if _is_sent_on(header[0]):
+            passing.append(header)
+        elif header[0] == b"connection":
+            named.update(_tokens(header[1]))
+    return [header for header in passing if header[0] not in named] if named else passing
 
 
-def answered(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the upstream's headers that the client gets; its request id under another name."""
-    headers = [(name.lower(), value) for name, value in headers]
-    named = _named_by_connection(headers)
-    for name, value in headers:
-        if name in _NOT_ANSWERED or name in named or name.startswith(_NOT_ANSWERED_PREFIXES):
-            continue
-        yield (b"x-upstream-request-id" if name == b"x-request-id" else name), value
+def answered(headers: RawHeaders) -> RawHeaders:
+    """Return the upstream's headers that the client gets; its request id under another name."""
+    passing: RawHeaders = []
+    named: set[bytes] = set()
+    for raw_name, value in headers:
+        name = _answered_name(raw_name)
+        if name:
+            passing.append((name, value))
+        elif raw_name.lower() == b"connection":
+            named.update(_tokens(value))
+    if not named:
+        return passing
+    named.add(b"connection")
+    return answered([header for header in headers if header[0].lower() not in named])
 
 
-def _is_extension(name: bytes) -> bool:
-    """Tell whether a vendor's header may pass."""
+@lru_cache(REMEMBERED_NAMES)
+def _is_sent_on(name: bytes) -> bool:
+    """Tell whether a client's header of this name may pass."""
+    if name in _SENT_ON:
+        return True
     return (
         name.startswith(_SENT_ON_PREFIXES)
         and name not in _KEPT_BACK
         and not name.startswith(_KEPT_BACK_PREFIXES)
     )
+
+
+@lru_cache(REMEMBERED_NAMES)
+def _answered_name(raw_name: bytes) -> bytes:
+    """Return the name under which an upstream's header passes, empty if it does not."""
+    name = raw_name.lower()
+    if name in _NOT_ANSWERED or name.startswith(_NOT_ANSWERED_PREFIXES):
+        return b""
+    return b"x-upstream-request-id" if name == b"x-request-id" else name
+
+
+def _tokens(value: bytes) -> Iterator[bytes]:
+    """Yield the names that a Connection header makes hop-by-hop."""
+    return (token.strip().lower() for token in value.split(b","))
+
+
+def head_of(first_line: bytes, headers: RawHeaders) -> bytes:
+    """Return a message's head as it is written; raise ValueError if a header would break a line."""
+    lines = list(map(b": ".join, headers))
+    text = b"".join(lines)
+    if text.find(b"\n") >= 0 or text.find(b"\r") >= 0 or NUL in text:
+        raise ValueError("a header holds a line break")
+    return b"\r\n".join((first_line, *lines, b"", b""))
 
 
 def value_of(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> bytes:
@@ -80,12 +122,3 @@ def value_of(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> bytes:
         if name == wanted:
             return value
     return b""
-
-
-def _named_by_connection(headers: RawHeaders) -> set[bytes]:
-    """Return the names that Connection headers make hop-by-hop."""
-    named: set[bytes] = set()
-    for name, value in headers:
-        if name == b"connection":
-            named.update(token.strip().lower() for token in value.split(b","))
-    return named

@@ -19,7 +19,7 @@ from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
 from app.upstream.connection import READ_BYTES, Connection, Message, NotHttp
-from app.upstream.headers import RawHeaders
+from app.upstream.headers import RawHeaders, head_of
 from app.upstream.kept_connections import KeptConnections
 from app.upstream.resolver import RememberingResolver
 
@@ -151,10 +151,13 @@ class ResponseStream(httpx.AsyncByteStream):
 
     async def read_some(self) -> bytes:
         """Return what has arrived, waiting for it if need be; nothing at the end."""
-        if self._connection is None:
+        connection = self._connection
+        if connection is None:
             return b""
-        chunk = await self._connection.read_some()
-        if self._connection.is_read:
+        while not connection.has_news:
+            await connection.news()
+        chunk = connection.take()
+        if connection.is_whole:
             self.let_go()
         return chunk
 
@@ -180,13 +183,11 @@ class ResponseStream(httpx.AsyncByteStream):
 
 def wire_form(method: str, target: Target, headers: RawHeaders, body: bytes) -> Message:
     """Return a request as it goes over the wire."""
-    lines = [method.encode(), b" ", target.path, b" HTTP/1.1\r\nhost: ", target.host, b"\r\n"]
-    for name, value in headers:
-        lines += (name, b": ", value, b"\r\n")
-    lines.append(b"\r\n")
-    head = b"".join(lines)
-    if head.count(b"\n") != len(headers) + 3 or b"\0" in head:
-        raise httpx.LocalProtocolError("a header holds a line break")
+    first_lines = b"%b %b HTTP/1.1\r\nhost: %b" % (method.encode(), target.path, target.host)
+    try:
+        head = head_of(first_lines, headers)
+    except ValueError as error:
+        raise httpx.LocalProtocolError(str(error)) from error
     return (head + body,) if len(body) <= JOINED_BYTES else (head, body)
 
 
