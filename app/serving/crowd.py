@@ -16,26 +16,25 @@ RETRY_SECONDS = 1
 
 
 class CrowdedProtocol(GuardedProtocol):
-    """A connection that may be one too many: its first request is refused, those before go on."""
+    """A connection that may be one too many: its first request is refused, those before go on.
+
+    Who only asks how things are needs no room.
+    """
+
+    __slots__ = ("_most",)
 
     def __init__(self, most: int, **options: Any) -> None:
         super().__init__(**options)
         self._most = most
-        self._is_one_too_many = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count it; where even refusals become too many it is broken off at once."""
         super().connection_made(transport)
         beyond = len(self.connections) - self._most
-        self._is_one_too_many = beyond > 0
+        if beyond > 0:
+            self.unwelcome = TooManyConnections(retry_after=RETRY_SECONDS)
         if beyond > RESERVED_DESCRIPTORS // 4:
             transport.abort()
-
-    def on_headers_complete(self) -> None:
-        """Refuse a request for which there is no room; who only asks how things are needs none."""
-        if self._is_one_too_many and self.url.startswith(b"/v1/"):
-            raise TooManyConnections(retry_after=RETRY_SECONDS)
-        super().on_headers_complete()
 
 
 def most_connections() -> int:

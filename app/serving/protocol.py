@@ -7,29 +7,29 @@ smuggled.
 
 import asyncio
 import socket
+from collections import deque
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.errors import BadRequest, ExpectationFailed, HeadersTooLarge, ProxyError, RequestTimeout
 from app.routes.client import ABORT, REFUSED, WATCH
 from app.routes.error_responses import error_body, error_headers
 from app.routes.front import request_id
-from app.serving.cycle import Cycle
+from app.serving.cycle import FIRST_LINES, Cycle
 from app.telemetry.logs import say
 from app.telemetry.metrics import Metrics
-from app.upstream.headers import value_of
+from app.upstream.headers import head_of, value_of
 
 LINGER_SECONDS = 5.0
 MAX_WAITING = 8
+REMEMBERED_TARGETS = 256
 MEBIBYTE = 1024 * 1024
 
 
@@ -53,18 +53,49 @@ class Phase(Enum):
     BODY = auto()
 
 
+# Looked up once: to ask an enumeration for a member costs as much as a call.
+_IDLE, _HEAD, _BODY = Phase
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """One client connection."""
 
+    __slots__ = (
+        "_asgi",
+        "_body_began",
+        "_body_bytes",
+        "_deadline",
+        "_encodings",
+        "_head_left",
+        "_hosts",
+        "_idle_since",
+        "_limits",
+        "_line_bytes",
+        "_max_line_bytes",
+        "_metrics",
+        "_phase",
+        "_phase_began",
+        "_refused",
+        "_running",
+        "_waiting",
+        "unwelcome",
+    )
+    cycle: Cycle | None  # type: ignore[assignment]
+
     def __init__(self, limits: ConnectionLimits, **options: Any) -> None:
         super().__init__(**options)
+        self.unwelcome: ProxyError | None = None
         self._limits = limits
+        self._max_line_bytes = limits.max_header_line_bytes
         self._metrics: Metrics | None = self.app_state.get("metrics")
-        self._phase = Phase.HEAD
+        self._asgi = {"version": self.asgi_version, "spec_version": "2.3"}
+        self._phase = _HEAD
         self._phase_began = 0.0
+        self._idle_since = 0.0
         self._deadline: asyncio.TimerHandle | None = None
         self._refused = False
         self._running: Cycle | None = None
+        self._waiting: deque[Cycle] = deque()
         self._line_bytes = 0
         self._body_bytes = 0
         self._body_began = 0
@@ -83,17 +114,21 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the running request; those that wait behind it are forgotten."""
         self._forget_deadline()
-        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self.connections.discard(self)
         if self._running is not None:
             self._running.disconnect()
+        self.flow.resume_writing()
+        if exc is None:
+            self.transport.close()
+        self.parser = None  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         """Parse, and start the clock if the request is not complete."""
         if self._refused:
             return
-        self._unset_keepalive_if_required()
-        if self._phase is Phase.IDLE:
-            self._enter(Phase.HEAD)
+        if self._phase is _IDLE:
+            self._enter(_HEAD)
         body_bytes = self._body_bytes
         try:
             self.parser.feed_data(data)
@@ -104,7 +139,7 @@ class GuardedProtocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._refuse(BadRequest("The request is not valid HTTP."))
         else:
-            if self._phase is not Phase.IDLE:
+            if self._phase is not _IDLE:
                 self._judge_unfinished(data, body_bytes)
 
     def _judge_unfinished(self, data: bytes, body_bytes: int) -> None:
@@ -140,9 +175,11 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Start counting."""
-        super().on_message_begin()
-        if self._phase is Phase.IDLE:
-            self._enter(Phase.HEAD)
+        if self._phase is _IDLE:
+            self._enter(_HEAD)
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
         self._hosts = 0
         self._encodings = 0
         self._head_left = self._limits.max_header_bytes
@@ -150,7 +187,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         """Take the target, in origin form only: no absolute or authority form."""
         self.url += url
-        if len(self.url) > self._limits.max_header_line_bytes:
+        if len(self.url) > self._max_line_bytes:
             raise HeadersTooLarge
         if not self.url.startswith(b"/"):
             raise BadRequest("The request target must be a path.")
@@ -158,14 +195,15 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header, within the limits; what stands behind a chunked body is dropped."""
         size = len(name) + len(value) + 4
-        self._head_left -= size
-        if size > self._limits.max_header_line_bytes or self._head_left < 0:
+        self._head_left = left = self._head_left - size
+        if size > self._max_line_bytes or left < 0:
             raise HeadersTooLarge
-        if self._phase is Phase.BODY:
+        if self._phase is _BODY:
             return
         name = name.lower()
-        self.headers.append((name, value))
-        if len(self.headers) > self._limits.max_headers:
+        headers = self.headers
+        headers.append((name, value))
+        if len(headers) > self._limits.max_headers:
             raise HeadersTooLarge
         if name in _JUDGED:
             self._judge(name, value.lower())
@@ -185,6 +223,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Refuse what could be read in two ways; then start the app."""
+        if self.unwelcome is not None and self.url.startswith(b"/v1/"):
+            raise self.unwelcome
         if self.parser.should_upgrade():
             if self.parser.get_method() == b"CONNECT":
                 raise BadRequest("There is no tunnel here.")
@@ -198,82 +238,116 @@ class GuardedProtocol(HttpToolsProtocol):
             version == "1.0" or self._encodings > 1 or value_of(self.headers, b"content-length")
         ):
             raise BadRequest("The request's length is ambiguous.")
-        self._enter(Phase.BODY)
+        self._enter(_BODY)
         self._body_began = self._body_bytes
         self._begin_cycle(version)
 
     def _begin_cycle(self, version: str) -> None:
         """Complete the scope and start the app, or queue behind the request before."""
-        target = httptools.parse_url(self.url)
-        scope: dict[str, Any] = self.scope  # type: ignore[assignment]
-        scope["method"] = self.parser.get_method().decode("ascii")
-        scope["http_version"] = version
-        scope["raw_path"] = target.path
-        scope["path"] = unquote(target.path.decode("ascii"))
-        scope["query_string"] = target.query or b""
-        before, cycle = self.cycle, self._new_cycle(version)
+        raw_path, path, query = parts_of(self.url)
+        scope = {
+            "type": "http",
+            "asgi": self._asgi,
+            "http_version": version,
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "method": self.parser.get_method().decode("ascii"),
+            "root_path": self.root_path,
+            "path": path,
+            "raw_path": raw_path,
+            "query_string": query,
+            "headers": self.headers,
+            "state": self.app_state.copy(),
+        }
+        is_modern = version != "1.0"
+        before = self.cycle
+        self.cycle = cycle = Cycle(
+            self,
+            scope,
+            keep_alive=is_modern and self.parser.should_keep_alive(),
+            wants_to_continue=is_modern and self.expect_100_continue,
+        )
         scope["extensions"] = {ABORT: self.transport.abort, WATCH: cycle.watch}
-        self.cycle = cycle
         if before is None or before.response_complete:
-            self._start_asgi_task(cycle, self.app)
+            self._start(cycle)
         else:
             self._wait_in_line(cycle)
 
     def _wait_in_line(self, cycle: Cycle) -> None:
         """Queue a request, and read on for a while: only who reads notices that a client leaves."""
-        self.pipeline.appendleft((cycle, self.app))
-        if len(self.pipeline) >= MAX_WAITING:
+        self._waiting.append(cycle)
+        if len(self._waiting) >= MAX_WAITING:
             self.flow.pause_reading()
 
-    def _new_cycle(self, version: str) -> Cycle:
-        return Cycle(
-            scope=self.scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue and version != "1.0",
-            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
-            on_response=self.on_response_complete,
-        )
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        assert isinstance(cycle, Cycle)
+    def _start(self, cycle: Cycle) -> None:
         self._running = cycle
-        super()._start_asgi_task(cycle, app)
+        cycle.start(self.app)
 
     # The request's body
 
     def on_body(self, body: bytes) -> None:
-        """Count what comes: every mebibyte buys a second."""
+        """Hand on what comes, and count it: every mebibyte buys a second."""
         self._body_bytes += len(body)
-        super().on_body(body)
+        assert self.cycle is not None
+        if not self.cycle.response_complete and self.cycle.take(body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
 
     def on_message_complete(self) -> None:
         """Stop the clock and let the app know."""
-        if self._phase is Phase.HEAD:
+        if self._phase is _HEAD:
             return  # An upgrade: the parser gives up before the request has begun.
-        self._phase = Phase.IDLE
-        self._forget_deadline()
+        self._enter(_IDLE)
+        assert self.cycle is not None
         if self._encodings and not self.parser.should_keep_alive():
             # A trailer said so, and the parser reads nothing behind it: no one may wait for that.
             self.cycle.keep_alive = False
-        super().on_message_complete()
+        if not self.cycle.response_complete:
+            self.cycle.end_body()
 
     def on_response_complete(self) -> None:
         """Go on with the next request, or close."""
         assert self._running is not None
         if self._running.keep_alive:
-            super().on_response_complete()
+            self._go_on()
         elif self._running.more_body or self._refused:
             self._refused = True
             self._forget_deadline()
             self._close_slowly()
         else:
             self.transport.close()
+
+    def _go_on(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self._waiting:
+            self._start(self._waiting.popleft())
+            return
+        self._idle_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._await_next(self.timeout_keep_alive)
+
+    # Between two requests
+
+    def _await_next(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        """Close when the next request does not come; one timer sees to all pauses.
+
+        While a request is there, nothing is awaited: the next timer starts behind its answer.
+        """
+        self.timeout_keep_alive_task = None
+        assert self._running is not None
+        if self._phase is not _IDLE or not self._running.response_complete:
+            return
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._await_next(left)
+        else:
+            self.timeout_keep_alive_handler()
 
     # Deadlines
 
@@ -295,7 +369,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._deadline = self.loop.call_at(self._phase_ends(), self._look_at_the_clock)
 
     def _phase_ends(self) -> float:
-        if self._phase is Phase.HEAD:
+        if self._phase is _HEAD:
             return self._phase_began + self._limits.header_seconds
         bought = (self._body_bytes - self._body_began) / MEBIBYTE
         return self._phase_began + self._limits.body_seconds + bought
@@ -309,7 +383,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._watch()
         elif not self.transport.is_closing():
             if self._metrics is not None:
-                phase = "headers" if self._phase is Phase.HEAD else "body"
+                phase = "headers" if self._phase is _HEAD else "body"
                 self._metrics.slow_clients.labels(phase).inc()
             self._refuse(RequestTimeout())
 
@@ -325,7 +399,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if running is None or running.response_complete:
             self._say_last(error)
         elif running is self.cycle and running.more_body:
-            running.scope[REFUSED] = error  # type: ignore[literal-required]
+            running.scope[REFUSED] = error
             running.disconnect()
             if running.response_started:
                 self._close_slowly()
@@ -336,9 +410,10 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _close_behind_whole_requests(self) -> None:
         """Let those before the one at fault be answered."""
+        assert self.cycle is not None
         if self.cycle.more_body:
-            self.pipeline.popleft()
-        last = self.pipeline[0][0] if self.pipeline else self._running
+            self._waiting.pop()
+        last = self._waiting[-1] if self._waiting else self._running
         assert last is not None
         last.keep_alive = False
 
@@ -351,10 +426,7 @@ class GuardedProtocol(HttpToolsProtocol):
         headers.append((b"x-request-id", identity.encode("ascii")))
         if not error.closes_connection:
             headers.append((b"connection", b"close"))
-        lines = [STATUS_LINE[error.status]]
-        for name, value in headers:
-            lines += (name, b": ", value, b"\r\n")
-        self.transport.write(b"".join([*lines, b"\r\n", body]))
+        self.transport.write(head_of(FIRST_LINES[error.status], headers) + body)
         self._close_slowly()
 
     def _close_slowly(self) -> None:
@@ -365,6 +437,13 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 _JUDGED = frozenset({b"host", b"expect", b"transfer-encoding"})
+
+
+@lru_cache(REMEMBERED_TARGETS)
+def parts_of(target: bytes) -> tuple[bytes, str, bytes]:
+    """Take a request's target apart: its path as sent and as meant, and its query."""
+    url = httptools.parse_url(target)
+    return url.path, unquote(url.path.decode("ascii")), url.query or b""
 
 
 def give_up_unread(transport: asyncio.Transport, seconds: float) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -150,6 +151,25 @@ async def test_a_connection_that_rests_between_requests_is_closed_without_a_word
 
     assert rest == b""
     assert counted == {"headers": 0, "body": 0}
+
+
+async def test_every_request_begins_a_new_rest() -> None:
+    async with (
+        fake_model(polite) as model,
+        running_proxy(model.url, limits=LIMITS, server={"keep_alive_seconds": 1}) as proxy,
+        raw_client(proxy) as client,
+    ):
+        for _ in range(4):
+            await client.send(REQUEST)
+            await client.answer()
+            await asyncio.sleep(0.4)
+        began = time.monotonic()
+        async with asyncio.timeout(3):
+            rest = await client.rest()
+        rested = time.monotonic() - began
+
+    assert rest == b""
+    assert 0.3 < rested < 2
 
 
 async def test_every_mebibyte_buys_a_second() -> None:
