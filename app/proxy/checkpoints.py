@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import islice
+from math import inf
 from typing import NamedTuple
 
 from app.compaction.checkpoint import Checkpoint
@@ -90,7 +91,7 @@ class Checkpoints:
         self._least_weight = LOCAL_BYTES // max_local
         self._local: Recent[bytes, tuple[bytes, Checkpoint]] = Recent(LOCAL_BYTES)
         self._asked: Recent[bytes, float] = Recent(REMEMBERED_QUESTIONS)
-        self._unmarked: Recent[tuple[Scope, str], float] = Recent(REMEMBERED_QUESTIONS)
+        self._unmarked: dict[tuple[Scope, str], float] = {}
         self._writes: dict[asyncio.Task[bool], bytes] = {}
 
     async def find(
@@ -120,17 +121,19 @@ class Checkpoints:
 
     def was_unmarked(self, scope: Scope, kind: str) -> bool:
         """Tell whether nothing was kept a moment ago; asked on every request, so at no cost."""
-        asked_at = self._unmarked.get((scope, kind))
-        return asked_at is not None and self._clock() - asked_at < ASK_AGAIN_SECONDS
+        asked_at = self._unmarked.get((scope, kind), -inf)
+        return self._clock() - asked_at < ASK_AGAIN_SECONDS
 
     async def is_marked(self, scope: Scope, name: bytes, kind: str) -> bool:
         """Tell whether something was kept under a name."""
         if self.was_unmarked(scope, kind):
             return False
         if await self.find(scope, (1,), (name,), kind) is not None:
-            self._unmarked.forget((scope, kind))
+            self._unmarked.pop((scope, kind), None)
             return True
-        self._unmarked.put((scope, kind), self._clock())
+        if len(self._unmarked) >= REMEMBERED_QUESTIONS:
+            self._unmarked.clear()
+        self._unmarked[scope, kind] = self._clock()
         return False
 
     async def keep(
@@ -147,7 +150,7 @@ class Checkpoints:
         `root` is the conversation's, where it is not the history itself.
         """
         address = scope.address(self._store, kind, link, root)
-        self._unmarked.forget((scope, kind))
+        self._unmarked.pop((scope, kind), None)
         row = checkpoint.to_bytes()
         self._remember(address, row, checkpoint)
         writing = asyncio.create_task(
