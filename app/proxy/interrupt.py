@@ -5,7 +5,7 @@ from math import inf
 from types import TracebackType
 from typing import Self
 
-from app.errors import ProxyError, UpstreamTotalTimeout
+from app.errors import ClientGone, ProxyError, UpstreamTotalTimeout
 
 
 class Interruptible:
@@ -23,6 +23,10 @@ class Interruptible:
         if self.reason is None and self._task is not None:
             self.reason = reason
             self._task.cancel()
+
+    def client_left(self) -> None:
+        """End an exchange whose client is gone."""
+        self.stop(ClientGone())
 
     def __enter__(self) -> Self:
         self._task = task = asyncio.current_task()

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable
 from contextlib import suppress
 
 import orjson
@@ -39,21 +40,27 @@ _STATUS = re.compile(r"[45]\d\d")
 
 
 class Relay(ABC):
-    """Moves one answer from the upstream to the client."""
+    """Moves one answer from the upstream to the client.
 
-    def __init__(self, visit: Visit, policy: ExchangePolicy) -> None:
+    With `holds_overflows` a chat completion's refusal for length is raised instead, as TooLong.
+    """
+
+    def __init__(
+        self, visit: Visit, policy: ExchangePolicy, *, holds_overflows: bool = False
+    ) -> None:
         self._visit = visit
         self._policy = policy
         self._record = visit.record
         self._sink = visit.sink
+        self._holds_overflows = holds_overflows
 
     @abstractmethod
     async def run(self, reply: Reply, watchdog: Watchdog) -> None:
         """Relay the whole answer."""
 
-    async def _read(self, reply: Reply, watchdog: Watchdog) -> bytes:
+    def _read(self, reply: Reply, watchdog: Watchdog) -> Awaitable[bytes]:
         watchdog.expect(self._policy.idle_seconds, UpstreamIdleTimeout)
-        return await reply.read_some()
+        return reply.read_some()
 
     async def _write(self, chunk: bytes, watchdog: Watchdog) -> None:
         watchdog.expect(self._policy.client_stall_seconds, ClientStalled)
@@ -66,8 +73,9 @@ class Relay(ABC):
         await self._sink.start(status, [*headers, *self._record.response_headers()])
 
     async def _send_whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
-        length = [(b"content-length", b"%d" % len(body))] if status != 204 else []
-        await self._start(status, [*headers, *length])
+        if status != 204:
+            headers = [*headers, (b"content-length", b"%d" % len(body))]
+        await self._start(status, headers)
         await self._sink.end(body)
         self._record.bytes_out += len(body)
 
@@ -100,16 +108,7 @@ class TooLong(Exception):
 
 
 class RelayChat(Relay):
-    """Relays a chat completion, and never lets half of one pass for a whole.
-
-    With `holds_overflows` a refusal for length is raised instead, as TooLong.
-    """
-
-    def __init__(
-        self, visit: Visit, policy: ExchangePolicy, *, holds_overflows: bool = False
-    ) -> None:
-        super().__init__(visit, policy)
-        self._holds_overflows = holds_overflows
+    """Relays a chat completion, and never lets half of one pass for a whole."""
 
     async def pass_on(self, refusal: TooLong) -> None:
         """Tell the client what the upstream said, byte for byte where that is still possible."""

@@ -1,5 +1,6 @@
 """One request on its way through the proxy: who sent it, where its answer goes, what is noted."""
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,15 +19,15 @@ class Sink(Protocol):
         """Whether the status has been sent."""
         ...
 
-    async def start(self, status: int, headers: RawHeaders) -> None:
+    def start(self, status: int, headers: RawHeaders) -> Awaitable[None]:
         """Send status and headers."""
         ...
 
-    async def write(self, chunk: bytes) -> None:
+    def write(self, chunk: bytes) -> Awaitable[None]:
         """Send a piece of the body, waiting while the client does not take it."""
         ...
 
-    async def end(self, chunk: bytes = b"") -> None:
+    def end(self, chunk: bytes = b"") -> Awaitable[None]:
         """Send the last piece."""
         ...
 

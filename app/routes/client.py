@@ -1,8 +1,7 @@
 """The client's side of an exchange: the one owner of its `receive` and `send`."""
 
 import asyncio
-from collections.abc import Coroutine
-from functools import partial
+from collections.abc import Awaitable, Coroutine
 from io import BytesIO
 from typing import Any, cast
 
@@ -49,17 +48,19 @@ class Client:
         if value_of(self.headers, b"content-encoding").lower() not in (b"", b"identity"):
             raise UnsupportedContentEncoding
         self._hold(self._announced_bytes(), max_bytes, admission)
+        message = await self._next()
+        piece: bytes = message.get("body", b"")
+        self._hold(len(piece), max_bytes, admission)
+        if not message.get("more_body", False):
+            return piece
         held = BytesIO()  # it lends its value without a copy; joined pieces would be there twice
-        while True:
+        held.write(piece)
+        while message.get("more_body", False):
             message = await self._next()
-            piece: bytes = message.get("body", b"")
-            is_last = not message.get("more_body", False)
+            piece = message.get("body", b"")
             self._hold(held.tell() + len(piece), max_bytes, admission)
-            if is_last and not held.tell():
-                return piece
             held.write(piece)
-            if is_last:
-                return held.getvalue()
+        return held.getvalue()
 
     def _announced_bytes(self) -> int:
         length = value_of(self.headers, b"content-length").strip()
@@ -79,15 +80,19 @@ class Client:
             raise self.scope.get(REFUSED) or ClientGone()
         return message
 
-    async def watch(self, visit: Visit, exchange: Coroutine[Any, Any, None]) -> None:
+    def watch(self, visit: Visit, exchange: Coroutine[Any, Any, None]) -> Awaitable[None]:
         """Run the exchange and end it when the client leaves; the body must have been read."""
         visit.record.phase = "ttfb"
         watch = self._extensions.get(WATCH)
-        if watch is not None:
-            watch(partial(stop_gone, visit.interrupt))
-            await exchange
-            return
-        watcher = asyncio.get_running_loop().create_task(self._stop_when_gone(visit.interrupt))
+        if watch is None:
+            return self._beside_a_watcher(visit.interrupt, exchange)
+        watch(visit.interrupt.client_left)
+        return exchange
+
+    async def _beside_a_watcher(
+        self, interrupt: Interruptible, exchange: Coroutine[Any, Any, None]
+    ) -> None:
+        watcher = asyncio.get_running_loop().create_task(self._stop_when_gone(interrupt))
         try:
             await exchange
         finally:
@@ -95,7 +100,7 @@ class Client:
 
     async def _stop_when_gone(self, interrupt: Interruptible) -> None:
         await self.until_gone()
-        stop_gone(interrupt)
+        interrupt.client_left()
 
     async def until_gone(self) -> None:
         """Wait until the client has left; call it only behind the body."""
@@ -107,13 +112,13 @@ class Client:
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         self.started = True
 
-    async def write(self, chunk: bytes) -> None:
+    def write(self, chunk: bytes) -> Awaitable[None]:
         """Send a piece of the body, waiting while the client does not take it."""
-        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        return self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
-    async def end(self, chunk: bytes = b"") -> None:
+    def end(self, chunk: bytes = b"") -> Awaitable[None]:
         """Send the last piece."""
-        await self._send({"type": "http.response.body", "body": chunk, "more_body": False})
+        return self._send({"type": "http.response.body", "body": chunk, "more_body": False})
 
     async def abort(self) -> None:
         """Break the connection, so that nobody takes half an answer for a whole one."""
@@ -121,8 +126,3 @@ class Client:
         if abort is not None:
             abort()
             await self.until_gone()
-
-
-def stop_gone(interrupt: Interruptible) -> None:
-    """End an exchange whose client is gone."""
-    interrupt.stop(ClientGone())

@@ -1,8 +1,7 @@
 """What an answer says about itself, read on the side: token usage, and whether it is complete."""
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -16,8 +15,7 @@ _EVENT_ENDS = (b"\n\n", b"\n\r\n")
 _ENDLESS = 2**53
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """The upstream's own count of an exchange's tokens."""
 
     prompt_tokens: int
@@ -133,16 +131,18 @@ class StreamTap:
 
     def _look_at(self, lines: bytes) -> int | None:
         """Note what whole lines say; return where the line of `[DONE]` ends, if it is there."""
-        end = None
-        if b"[DONE]" in lines and (done := _DONE.search(lines)):
+        # Not by `in`: to look for bytes in bytes costs an exception each time.
+        find, end = lines.find, None
+        if find(b"[DONE]") >= 0 and (done := _DONE.search(lines)):
             self.done = True
             end = done.end()
             lines = lines[:end]
-        if b'"usage":' in lines and (found := _USAGE.findall(lines)):
+            find = lines.find
+        if find(b'"usage":') >= 0 and (found := _USAGE.findall(lines)):
             self._usage_line = found[-1]
-        if b'"finish_reason":"' in lines or b'"finish_reason": "' in lines:
+        if find(b'"finish_reason":"') >= 0 or find(b'"finish_reason": "') >= 0:
             self.finished = True
-        if b'"error"' in lines and _ERROR.search(lines):
+        if find(b'"error"') >= 0 and _ERROR.search(lines):
             self.failed = True
         return end
 
