@@ -32,7 +32,7 @@ async def measure(
     request: ChatRequest, card: ModelCard, credentials: RawHeaders, services: Services
 ) -> Measured | None:
     """Measure a request; nothing if its messages are of a shape that nobody here understands."""
-    conversation = Conversation.of(request.fields.get("messages"))
+    conversation = request.conversation
     if conversation is None:
         return None
     base_url = services.destinations.base_url_of(card)
@@ -40,7 +40,7 @@ async def measure(
     policy = services.policies.of(card)
     rules = services.policies.rules(card, request.model, upstream.kind)
     calibration = await services.calibrations.of(base_url, request.model, rules.text_factor)
-    count = await services.tokenizers.count(request, conversation.fields, rules)
+    count = await services.tokenizers.count(request, conversation, rules)
     learned = await services.learned_windows.of(base_url, request.model)
     window = find_window(
         request.model,
@@ -63,4 +63,4 @@ def measured_in(
 
 def budget_in(window: Window, request: ChatRequest, policy: ModelPolicy) -> Budget:
     """Return what the request may take of a window."""
-    return Budget.of(window.tokens, request.fields, policy.budget, window.input_limit)
+    return Budget.of(window.tokens, request.options, policy.budget, window.input_limit)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from app.chat.beginnings import Beginnings
 from app.chat.request import RequestLimits
 from app.proxy.admission import Admission
 from app.proxy.calibrations import Calibrations
@@ -77,6 +78,7 @@ class Services:
 
     policy: ExchangePolicy
     limits: RequestLimits
+    beginnings: Beginnings
     destinations: Destinations
     registry: ModelRegistry
     upstream: Upstream
