@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
+from app.chat.beginnings import Beginnings
 from app.chat.request import RequestLimits
 from app.environment import BadConfiguration, overridden
 from app.errors import MethodNotAllowed, NotFound, ProxyError
@@ -128,6 +129,7 @@ def make_services(
             settings.limits.max_messages,
             settings.limits.max_choices,
         ),
+        beginnings=Beginnings(),
         destinations=places,
         registry=registry,
         addressees=Addressees(registry, policies, places),

@@ -1,15 +1,14 @@
 """A conversation: its messages, and where it may be cut without tearing anything apart."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Self
 
+from app.chat.beginnings import NOTHING, Beginning
 from app.chat.message import Message
 from app.chat.pieces import RESULT_ROLES
-from app.chat.shape import Shape, shape_of
-
-_ONLY_OBJECTS = frozenset((dict,))
+from app.chat.shape import Shape, is_list_of_objects, shape_of
 
 
 class Group(NamedTuple):
@@ -38,6 +37,8 @@ class Conversation:
     keeps its place, and one that the client did not send has none.
     """
 
+    beginning: Beginning = NOTHING
+
     def __init__(
         self, messages: Iterable[Message], origins: Sequence[int | None] | None = None
     ) -> None:
@@ -47,7 +48,7 @@ class Conversation:
     @classmethod
     def of(cls, messages: object) -> Self | None:
         """View the client's list, or return None if its shape is not understood."""
-        if type(messages) is not list or not _ONLY_OBJECTS.issuperset(map(type, messages)):
+        if not is_list_of_objects(messages):
             return None
         conversation = cls(())
         conversation.fields = messages
@@ -61,29 +62,34 @@ class Conversation:
 
     @cached_property
     def shape(self) -> Shape:
-        """What its contents are like: asked by whoever may have nothing to do."""
+        """What its messages are like: asked by whoever may have nothing to do."""
         return shape_of(self.fields)
 
+    @property
+    def rest(self) -> Sequence[dict[str, Any]]:
+        """The messages behind the beginning that is known."""
+        return self.fields
+
     def __len__(self) -> int:
-        return len(self.fields)
+        return len(self.origins)
 
     def __repr__(self) -> str:
-        return f"Conversation({len(self.fields)} messages)"
+        return f"Conversation({len(self)} messages)"
 
-    def with_messages(self, changed: Mapping[int, Message]) -> Self:
+    def with_messages(self, changed: Mapping[int, Message]) -> "Conversation":
         """Return a conversation with other messages at some places; the very same one if none."""
         if not changed:
             return self
         messages = [changed.get(index, message) for index, message in enumerate(self.messages)]
-        return type(self)(messages, self.origins)
+        return Conversation(messages, self.origins)
 
-    def only(self, indexes: Sequence[int]) -> Self:
+    def only(self, indexes: Sequence[int]) -> "Conversation":
         """Return a conversation of some of the messages; the very same one if it is all of them."""
         if len(indexes) == len(self):
             return self
         messages = self.messages
         origins = self.origins
-        return type(self)([messages[i] for i in indexes], [origins[i] for i in indexes])
+        return Conversation([messages[i] for i in indexes], [origins[i] for i in indexes])
 
     @cached_property
     def instructions(self) -> int:
@@ -119,6 +125,36 @@ class Conversation:
         """Where each group ends."""
         reaches = enumerate(_reaches(self.messages), 1)
         return tuple(index for index, end in reaches if end == index)
+
+
+class GrownConversation(Conversation):
+    """A client's list that begins as one before: the first messages are read when asked for."""
+
+    def __init__(
+        self,
+        beginning: Beginning,
+        rest: list[dict[str, Any]],
+        read: Callable[[], list[dict[str, Any]]],
+    ) -> None:
+        self.beginning = beginning
+        self.origins = range(beginning.messages + len(rest))
+        self._rest = rest
+        self._read = read
+
+    @cached_property
+    def fields(self) -> Sequence[dict[str, Any]]:  # type: ignore[override]
+        """All messages."""
+        return self._read()
+
+    @cached_property
+    def shape(self) -> Shape:
+        """What its messages are like, those that are not read yet too."""
+        return self.beginning.shape.with_more(shape_of(self._rest))
+
+    @property
+    def rest(self) -> Sequence[dict[str, Any]]:
+        """The messages that are read already."""
+        return self._rest
 
 
 def _turns(messages: Sequence[Message], groups: Sequence[Group], first: int) -> Iterator[Turn]:

@@ -1,35 +1,29 @@
 """A chat request: the client's bytes, and what must be known of them to send them on."""
 
-import json
-import math
-import re
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from functools import cached_property
+from typing import Any
 
 import orjson
 
-from app.chat.stepwise import PairsHook, in_steps
-from app.errors import (
-    BadRequest,
-    InvalidEncoding,
-    InvalidJson,
-    InvalidJsonRoot,
-    InvalidNumber,
-    InvalidValue,
-    TooComplex,
-    TooDeep,
+from app.chat.beginnings import INSIDE, NOTHING, Beginning, Beginnings
+from app.chat.conversation import Conversation, GrownConversation
+from app.chat.parsing import (
+    dumped,
+    holds_long_integers,
+    may_have_lost,
+    may_repeat_a_key,
+    parse,
+    parse_leniently,
+    settled,
+    with_single_keys,
 )
+from app.chat.shape import is_list_of_objects
+from app.errors import BadRequest, InvalidJsonRoot, InvalidValue, TooComplex, TooDeep
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-MAX_DIGITS = 1_000
-LONG_INTEGER = 2.0**63
 STEPWISE_BYTES = 4 * 1024 * 1024
 _SLICE_BYTES = 256 * 1024
-_MAX_LOOKS = 100
-
-# What is decided by these keys must be what the upstream reads: twice the same key is settled here.
-_DECISIVE_KEYS = ("model", "messages", "stream", "n")
-_ESCAPED_LETTER = re.compile(rb"\\u00(?:6[14-7c-fC-F]|7[2-4])")  # any of those keys' letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,48 +36,134 @@ class RequestLimits:
     max_choices: int
 
 
-@dataclass(frozen=True, slots=True)
 class ChatRequest:
     """A request that was read once; `body` is what the upstream gets when nothing is changed."""
 
-    body: bytes
-    fields: dict[str, Any]
-    has_lone_surrogates: bool = False
-    """Whether a text is cut through a character; nobody looks for it in the largest bodies."""
-
-    @property
-    def model(self) -> str:
+    def __init__(
+        self,
+        body: bytes,
+        fields: dict[str, Any],
+        has_lone_surrogates: bool = False,
+        lasting: Beginning = NOTHING,
+    ) -> None:
+        self.body = body
+        self.options = fields
+        """All fields; where only the last messages were read, without any."""
+        self.has_lone_surrogates = has_lone_surrogates
+        """Whether a text is cut through a character; nobody looks for it in the largest bodies."""
+        self.lasting = lasting
+        """How the conversation's next body will begin, as far as that is known."""
+        model = fields.get("model")
+        self.model = model if isinstance(model, str) else ""
         """The model's name, empty if the client sent none."""
-        model = self.fields.get("model")
-        return model if isinstance(model, str) else ""
+
+    @cached_property
+    def fields(self) -> dict[str, Any]:
+        """All fields."""
+        return self.options
+
+    @cached_property
+    def conversation(self) -> Conversation | None:
+        """The messages; None if their shape is not understood."""
+        return Conversation.of(self.fields.get("messages"))
 
     @property
     def streams(self) -> bool:
         """Whether the client asked for a stream: only JSON's true does."""
-        return self.fields.get("stream") is True
+        return self.options.get("stream") is True
 
 
-def read_request(body: bytes, limits: RequestLimits) -> ChatRequest:
-    """Return the request, or raise the BadRequest that says why it cannot be read."""
+class GrownRequest(ChatRequest):
+    """A request that begins as one before: its first messages are read when they are asked for."""
+
+    def __init__(
+        self,
+        body: bytes,
+        options: dict[str, Any],
+        beginning: Beginning,
+        rest: list[dict[str, Any]],
+        lasting: Beginning,
+    ) -> None:
+        super().__init__(body, options, lasting=lasting)
+        self._beginning = beginning
+        self._rest = rest
+
+    @cached_property
+    def fields(self) -> dict[str, Any]:
+        """All fields; that they can be read is known of the beginning and of the rest."""
+        fields: dict[str, Any] = orjson.loads(self.body)
+        return fields
+
+    @cached_property
+    def conversation(self) -> Conversation:
+        """The messages."""
+        return GrownConversation(self._beginning, self._rest, lambda: self.fields["messages"])
+
+
+def read_request(
+    body: bytes, limits: RequestLimits, beginnings: Beginnings | None = None
+) -> ChatRequest:
+    """Return the request, or raise the BadRequest that says why it cannot be read.
+
+    One that begins as one before is read from there on.
+    """
     text = body.removeprefix(BYTE_ORDER_MARK)
     _check_elements(text, limits.max_elements)
     if len(text) > STEPWISE_BYTES:
         return _read_stepwise(text, body, limits)
-    fields, has_surrogates = _parse(text)
+    if beginnings is not None and text is body:
+        grown = _read_on(body, limits, beginnings)
+        return grown or _read_whole(text, body, limits, beginnings)
+    return _read_whole(text, body, limits)
+
+
+def _read_on(body: bytes, limits: RequestLimits, beginnings: Beginnings) -> ChatRequest | None:
+    """Read what stands behind a beginning that is known; None if the whole must be looked at.
+
+    The rest can be read from there exactly if the whole can be read.
+    """
+    begun = beginnings.find(body)
+    if not begun.messages:
+        return None
+    behind = INSIDE + body[begun.end :]
+    try:
+        fields = orjson.loads(behind)
+    except orjson.JSONDecodeError:
+        return None
+    if may_have_lost(behind, fields) or not begun.options.keys().isdisjoint(fields):
+        return None
+    rest = fields["messages"][1:]
+    if is_deeper_than(limits.max_depth, fields) or not is_list_of_objects(rest):
+        return None
+    options = {**begun.options, **fields}
+    del options["messages"]
+    if _complaint_about(begun.messages + len(rest), options.get("n"), limits):
+        return None
+    lasting = beginnings.learn(body, fields, begun)
+    return GrownRequest(body, options, begun, rest, lasting)
+
+
+def _read_whole(
+    text: bytes, body: bytes, limits: RequestLimits, beginnings: Beginnings | None = None
+) -> ChatRequest:
+    fields, refusal = parse(text)
     _check_structure(fields, limits)
-    if not _is_written_as_here(text, fields):
-        if _holds_long_integers(fields.get("messages")):
-            fields = _parse_leniently(text)
-        if _may_repeat_a_key(text, fields):
-            fields, body = _with_single_keys(text, fields, body)
-    return ChatRequest(body, fields, has_surrogates)
+    lasting = NOTHING
+    if may_have_lost(text, fields):
+        if holds_long_integers(fields.get("messages")):
+            fields = parse_leniently(text)
+        if may_repeat_a_key(text, fields):
+            fields, body = with_single_keys(text, fields, body)
+    elif beginnings is not None and not refusal:
+        lasting = beginnings.learn(body, fields)
+    return ChatRequest(body, fields, "surrogate" in refusal, lasting)
 
 
 def _read_stepwise(text: bytes, body: bytes, limits: RequestLimits) -> ChatRequest:
     """Read a large body without one long step; the parser for small ones would be one."""
-    fields, is_settled = _settled(text, stepwise=True)
+    fields, is_settled = settled(text, stepwise=True)
     _check_structure(fields, limits)
-    return ChatRequest(_dumped(fields) if is_settled else body, fields)
+    return ChatRequest(dumped(fields) if is_settled else body, fields)
 
 
 def _check_structure(fields: object, limits: RequestLimits) -> None:
@@ -91,7 +171,11 @@ def _check_structure(fields: object, limits: RequestLimits) -> None:
         raise InvalidJsonRoot
     if is_deeper_than(limits.max_depth, fields):
         raise TooDeep(f"The body is nested deeper than {limits.max_depth} levels.")
-    _check_counts(fields, limits)
+    messages = fields.get("messages")
+    count = len(messages) if isinstance(messages, list) else 0
+    complaint = _complaint_about(count, fields.get("n"), limits)
+    if complaint is not None:
+        raise complaint
 
 
 def is_deeper_than(limit: int, value: object) -> bool:
@@ -107,28 +191,6 @@ def is_deeper_than(limit: int, value: object) -> bool:
         if not level:
             return False
     return True
-
-
-def _is_written_as_here(text: bytes, fields: dict[str, Any]) -> bool:
-    """Tell whether the request, written again, is the same: then no key and no digit was lost."""
-    looks_compact = b'": ' not in text[:64]
-    return looks_compact and _written(fields) == text
-
-
-def _holds_long_integers(messages: object) -> bool:
-    """Tell whether a number in the messages may have been an integer too long for orjson.
-
-    It makes floats of them; a message that is rewritten must keep every digit.
-    """
-    nodes: list[Any] = [messages] if type(messages) is list else []
-    for node in nodes:
-        for child in node.values() if type(node) is dict else node:
-            kind = type(child)
-            if kind is dict or kind is list:
-                nodes.append(child)
-            elif kind is float and abs(child) >= LONG_INTEGER:
-                return True
-    return False
 
 
 def _check_elements(text: bytes, max_elements: int) -> None:
@@ -147,133 +209,12 @@ def _elements_in(text: bytes) -> int:
     return sum(len(text) - len(text.replace(mark, b"")) for mark in (b"{", b"[", b","))
 
 
-def _check_counts(fields: dict[str, Any], limits: RequestLimits) -> None:
-    messages = fields.get("messages")
-    if isinstance(messages, list) and len(messages) > limits.max_messages:
-        raise InvalidValue(f"At most {limits.max_messages} messages are allowed.", param="messages")
-    choices = fields.get("n")
+def _complaint_about(messages: int, choices: object, limits: RequestLimits) -> BadRequest | None:
+    """Return the error that says of what there are too many, if there are."""
+    if messages > limits.max_messages:
+        return InvalidValue(
+            f"At most {limits.max_messages} messages are allowed.", param="messages"
+        )
     if isinstance(choices, int | float) and choices > limits.max_choices:
-        raise InvalidValue(f"At most {limits.max_choices} choices are allowed.", param="n")
-
-
-def _parse(text: bytes) -> tuple[Any, bool]:
-    """Parse by orjson, or what it refuses by the standard library; tell of lone surrogates."""
-    try:
-        return orjson.loads(text), False
-    except orjson.JSONDecodeError as error:
-        return _parse_leniently(text), "surrogate" in error.msg
-
-
-def _parse_leniently(text: bytes, root: PairsHook | None = None, *, stepwise: bool = False) -> Any:
-    """Accept lone surrogates and long integers; refuse NaN, infinities and endless digits."""
-    if b"\0" in text[:4]:
-        raise InvalidEncoding  # UTF-16 or UTF-32, told by the zeros beside the first character
-    decoder: Any = json.JSONDecoder(
-        parse_constant=_refuse_number,
-        parse_float=_finite,
-        parse_int=_bounded,
-        object_pairs_hook=None if stepwise else root,
-    )
-    if stepwise:
-        decoder.scan_once = in_steps(decoder.scan_once, root)
-    try:
-        return decoder.decode(text.decode("utf-8"))
-    except BadRequest:
-        raise
-    except UnicodeDecodeError as error:
-        raise InvalidEncoding(f"The body is not UTF-8 at byte {error.start}.") from None
-    except RecursionError:
-        raise TooDeep from None
-    except json.JSONDecodeError as error:
-        raise InvalidJson(f"The body is not valid JSON at character {error.pos}.") from None
-
-
-def _refuse_number(_: str) -> NoReturn:
-    raise InvalidNumber
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if math.isinf(number):
-        raise InvalidNumber
-    return number
-
-
-def _bounded(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
-        raise InvalidNumber
-    return int(digits)
-
-
-def _may_repeat_a_key(text: bytes, fields: dict[str, Any]) -> bool:
-    """Tell cheaply whether a decisive key could stand twice in the request.
-
-    One that stands in the text once cannot, unless another hides behind escaped letters. Neither
-    can one that stands as often in the parsed request, written again: then nothing was lost.
-    """
-    if _hides_letters(text):
-        return True
-    keys = [b'"%b"' % key.encode() for key in _DECISIVE_KEYS if key in fields]
-    several = [key for key in keys if _may_stand_twice(key, text)]
-    if not several:
-        return False
-    written = _written(fields)
-    return any(text.count(key) != written.count(key) for key in several)
-
-
-def _may_stand_twice(key: bytes, text: bytes) -> bool:
-    """Look for a key, from behind as Python is twice as fast there, and not without end.
-
-    Behind a backslash it is no key, but how a text ends that speaks of one.
-    """
-    place = len(text)
-    is_seen = False
-    for _ in range(_MAX_LOOKS):
-        place = text.rfind(key, 0, place)
-        if place < 0:
-            return False
-        if text[place - 1 : place] != b"\\":
-            if is_seen:
-                return True
-            is_seen = True
-    return True
-
-
-def _hides_letters(text: bytes) -> bool:
-    """Tell whether a letter of a decisive key is escaped; the pattern alone takes its time."""
-    if text.rfind(b"\\u00") < 0:
-        return False
-    may_hide = any(text.rfind(start) >= 0 for start in (b"\\u006", b"\\u007"))
-    return may_hide and _ESCAPED_LETTER.search(text) is not None
-
-
-def _written(fields: dict[str, Any]) -> bytes:
-    """Write a request as most clients do, to nothing if it has what orjson does not write."""
-    try:
-        return orjson.dumps(fields)
-    except orjson.JSONEncodeError:
-        return b""
-
-
-def _with_single_keys(
-    text: bytes, fields: dict[str, Any], body: bytes
-) -> tuple[dict[str, Any], bytes]:
-    """Write the request anew from its last values when a decisive key stands twice in it."""
-    exact, is_settled = _settled(text)
-    return (exact, _dumped(exact)) if is_settled else (fields, body)
-
-
-def _settled(text: bytes, *, stepwise: bool = False) -> tuple[Any, bool]:
-    """Return the request by its last values, and whether a decisive key stood twice."""
-    names: list[str] = []
-
-    def remember(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names[:] = [name for name, _ in pairs]
-        return dict(pairs)
-
-    exact = _parse_leniently(text, remember, stepwise=stepwise)
-    return exact, any(names.count(key) > 1 for key in _DECISIVE_KEYS)
-
-
-def _dumped(fields: dict[str, Any]) -> bytes:
-    return json.dumps(fields, separators=(",", ":")).encode("ascii")
+        return InvalidValue(f"At most {limits.max_choices} choices are allowed.", param="n")
+    return None

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.chat.conversation import Conversation
 from app.chat.message import Message
 from app.chat.request import ChatRequest
 from app.chat.splice import splice
@@ -26,10 +25,10 @@ class Command:
 
 def command_in(request: ChatRequest) -> Command | None:
     """Return the command that ends a request, if one does."""
-    conversation = Conversation.of(request.fields.get("messages"))
+    conversation = request.conversation
     if conversation is None or not len(conversation):
         return None
-    instruction = _instruction_in(conversation.fields[-1])
+    instruction = _instruction_in(conversation.rest[-1])
     if instruction is None:
         return None
     end = _end_of_talk(conversation.fields)

@@ -6,6 +6,7 @@ from hashlib import blake2b
 from typing import Any
 
 from app.chat.conversation import Conversation
+from app.chat.generations import Generations
 from app.store.base import Store
 
 MESSAGES = 8
@@ -13,13 +14,28 @@ PARTS = 8
 CHARS = 2_000
 BYTES = 6
 
+_names: Generations[str] = Generations(1_000)
+
 
 def conversation_name(conversation: Conversation, tenant: str, store: Store) -> str:
     """Return the name by which the operator's page puts a conversation's requests together.
 
     It is made from how the conversation begins, up to the first user message, and only from the
-    heads of its texts: every request pays for it. The store's secret makes it unguessable.
+    heads of its texts: every request pays for it. The store's secret makes it unguessable. A known
+    beginning with a user's message in it has its name already.
     """
+    begun = conversation.beginning
+    if not begun.shape.is_asked:
+        return _name(conversation, tenant, store)
+    key = (begun.key, tenant, store.address)
+    name = _names.recall(key)
+    if name is None:
+        name = _name(conversation, tenant, store)
+        _names.remember(key, name)
+    return name
+
+
+def _name(conversation: Conversation, tenant: str, store: Store) -> str:
     pieces: list[bytes] = []
     for fields in conversation.fields[:MESSAGES]:
         role = fields.get("role")

@@ -32,7 +32,7 @@ async def measure(
     request: ChatRequest, to: Addressee, credentials: RawHeaders, services: Services
 ) -> Measured | None:
     """Measure a request; nothing if its messages are of a shape that nobody here understands."""
-    conversation = Conversation.of(request.fields.get("messages"))
+    conversation = request.conversation
     if conversation is None:
         return None
     known = services.yardsticks.known(to)
@@ -40,7 +40,7 @@ async def measure(
     calibration = services.calibrations.known(to.base_url, to.model)
     if calibration is None:
         calibration = await services.calibrations.of(to.base_url, to.model, rules.text_factor)
-    count = await services.tokenizers.count(request, conversation.fields, rules)
+    count = await services.tokenizers.count(request, conversation, rules)
     budget = budget_in(window, request, to.policy) if window else None
     tokens = calibration.estimate(count)
     return Measured(conversation, rules, count, calibration, tokens, window, budget)
@@ -55,4 +55,4 @@ def measured_in(
 
 def budget_in(window: Window, request: ChatRequest, policy: ModelPolicy) -> Budget:
     """Return what the request may take of a window."""
-    return Budget.of(window.tokens, request.fields, policy.budget, window.input_limit)
+    return Budget.of(window.tokens, request.options, policy.budget, window.input_limit)

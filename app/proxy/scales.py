@@ -46,12 +46,12 @@ class Scales:
         measured = self._measured
         if conversation is measured.conversation:
             return Weight(measured.count, measured.tokens)
-        count = await self._tokenizers.count(self._request, conversation.fields, measured.rules)
+        count = await self._tokenizers.count(self._request, conversation, measured.rules)
         return Weight(count, measured.calibration.estimate(count))
 
     def weigh_here(self, conversation: Conversation) -> Weight:
         """Return the same, however long it takes: for a thread."""
-        tools, choice, form = definitions_of(self._request.fields)
+        tools, choice, form, _ = definitions_of(self._request.options, conversation)
         count = count_request(
             conversation.messages,
             tools,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from app.chat.beginnings import Beginnings
 from app.chat.request import RequestLimits
 from app.proxy.addressee import Addressees
 from app.proxy.admission import Admission
@@ -50,6 +51,7 @@ class Services:
 
     policy: ExchangePolicy
     limits: RequestLimits
+    beginnings: Beginnings
     destinations: Destinations
     registry: ModelRegistry
     addressees: Addressees

@@ -7,11 +7,20 @@ from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
+from app.chat.beginnings import NOTHING
+from app.chat.conversation import Conversation
+from app.chat.generations import Generations
 from app.chat.request import ChatRequest
 from app.telemetry.logs import WARNING, say
-from app.tokens.counter import Definitions, Fields, RequestCount, count_within
+from app.tokens.counter import (
+    NOTHING_COUNTED,
+    Definitions,
+    Fields,
+    RequestCount,
+    count_messages,
+    count_within,
+)
 from app.tokens.overheads import CountingRules
-from app.tokens.prefixes import BLOCK_BYTES, NOTHING, Prefixes
 from app.tokens.tiktoken_counter import TiktokenCounter
 from app.tokens.token_counter import TokenCounter
 
@@ -19,6 +28,7 @@ INLINE_BYTES = 1024 * 1024
 INLINE_MESSAGES = 2_000
 INLINE_CHARS = 16 * 1024
 THREADS = 2
+MAX_BEGINNINGS = 2_000
 
 
 class Tokenizers:
@@ -28,7 +38,7 @@ class Tokenizers:
         self._counters: dict[str, TiktokenCounter] = {}
         self._hasty: dict[str, _Hasty] = {}
         self._loads: dict[str, asyncio.Task[None]] = {}
-        self._prefixes = Prefixes()
+        self._beginnings: Generations[RequestCount] = Generations(MAX_BEGINNINGS)
         self._threads = ThreadPoolExecutor(THREADS, "tokens")
 
     def of(self, encoding: str) -> TiktokenCounter:
@@ -52,17 +62,17 @@ class Tokenizers:
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
 
     async def count(
-        self, request: ChatRequest, messages: Sequence[Fields], rules: CountingRules
+        self, request: ChatRequest, conversation: Conversation, rules: CountingRules
     ) -> RequestCount:
-        """Count a request's tokens; one that is huge, or has much that is new, in a thread."""
+        """Count a request's tokens with this conversation; much that is new in a thread."""
         counter = self.of(rules.encoding)
         count = None
-        if _is_small(request, messages):
+        if _is_small(request, conversation):
             with suppress(_TooMuch):
                 hasty = self._hasty[rules.encoding]
-                count = self._count(request, messages, hasty, rules, INLINE_CHARS)
+                count = self._count(request, conversation, hasty, rules, INLINE_CHARS)
         if count is None:
-            work = partial(self._count, request, messages, counter, rules, None)
+            work = partial(self._count, request, conversation, counter, rules, None)
             count = await asyncio.get_running_loop().run_in_executor(self._threads, work)
         assert count is not None
         return count
@@ -70,25 +80,38 @@ class Tokenizers:
     def _count(
         self,
         request: ChatRequest,
-        messages: Sequence[Fields],
+        conversation: Conversation,
         counter: TokenCounter,
         rules: CountingRules,
         max_cold_chars: int | None,
     ) -> RequestCount | None:
         """Count what is new since the conversation was shorter; nothing if that is too much."""
-        may_grow = _is_small(request, messages) and _may_grow(request, messages)
-        begun = self._prefixes.find(request.body, rules) if may_grow else NOTHING
-        count = count_within(
-            messages,
-            definitions_of(request.fields),
-            counter,
-            rules,
-            max_cold_chars=max_cold_chars,
-            known=begun.counted,
+        messages, known = self._since(conversation, rules)
+        lasting = request.lasting if conversation is request.conversation else NOTHING
+        if lasting.messages > len(known.messages):
+            new = lasting.messages - len(known.messages)
+            counted = count_messages(
+                messages[:new], counter, rules, max_cold_chars=max_cold_chars, known=known
+            )
+            if counted is None:
+                return None
+            if not counted.is_guess:
+                self._beginnings.remember((lasting.key, rules), counted)
+            messages, known = messages[new:], counted
+        definitions = definitions_of(request.options, conversation)
+        return count_within(
+            messages, definitions, counter, rules, max_cold_chars=max_cold_chars, known=known
         )
-        if may_grow and count is not None and not count.is_guess:
-            self._prefixes.learn(request, begun, counter, rules)
-        return count
+
+    def _since(
+        self, conversation: Conversation, rules: CountingRules
+    ) -> tuple[Sequence[Fields], RequestCount]:
+        """Return the messages that are to be counted, and the count of those before."""
+        begun = conversation.beginning
+        known = self._beginnings.recall((begun.key, rules)) if begun.messages else None
+        if known is None:
+            return conversation.fields, NOTHING_COUNTED
+        return conversation.rest, known
 
     async def _load(self, counter: TiktokenCounter) -> None:
         loop = asyncio.get_running_loop()
@@ -101,24 +124,19 @@ class Tokenizers:
             )
 
 
-def definitions_of(fields: Fields) -> Definitions:
+def definitions_of(options: Fields, conversation: Conversation) -> Definitions:
     """Return what a request defines, in today's form or the legacy one."""
-    tools = fields.get("tools") or fields.get("functions")
-    return Definitions(tools, fields.get("tool_choice"), fields.get("response_format"))
+    return Definitions(
+        options.get("tools") or options.get("functions"),
+        options.get("tool_choice"),
+        options.get("response_format"),
+        conversation.shape.is_led,
+    )
 
 
-def _is_small(request: ChatRequest, messages: Sequence[Fields]) -> bool:
+def _is_small(request: ChatRequest, conversation: Conversation) -> bool:
     """Tell whether a request does not hold up the event loop when its texts are known."""
-    return len(request.body) <= INLINE_BYTES and len(messages) <= INLINE_MESSAGES
-
-
-def _may_grow(request: ChatRequest, messages: Sequence[Fields]) -> bool:
-    """Tell whether to look how the body begins: the client's own messages, and short ones.
-
-    A message that is long costs little beside its hash, and a picture not even that.
-    """
-    is_unchanged = messages is request.fields.get("messages")
-    return is_unchanged and len(request.body) <= len(messages) * BLOCK_BYTES // 2
+    return len(request.body) <= INLINE_BYTES and len(conversation) <= INLINE_MESSAGES
 
 
 class _TooMuch(Exception):

@@ -29,7 +29,7 @@ class ChatCompletions:
         record.phase = "body"
         body = await client.read_body(services.policy.max_body_bytes, services.admission)
         record.bytes_in = len(body)
-        request = await request_in(body, services.limits)
+        request = await request_in(body, services.limits, services.beginnings)
         record.repeats_keys = request.body is not body
         record.has_lone_surrogates = request.has_lone_surrogates
         to = services.addressees.of(request.model)

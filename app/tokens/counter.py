@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, get_args
 from app.chat.media import Media, MediaKind, media_in
 from app.chat.message import Message, PieceKind
 from app.chat.pieces import pieces_of
+from app.chat.shape import shape_of
 from app.tokens.image_tokens import image_tokens
 from app.tokens.overheads import CountingRules
 from app.tokens.token_counter import TokenCounter
@@ -13,7 +14,6 @@ from app.tokens.tools import schema_tokens, tool_choice_tokens, tools_tokens
 
 Fields = dict[str, Any]
 
-_INSTRUCTION_ROLES: Final = ("system", "developer")
 _RESULT: Final[tuple[PieceKind, ...]] = ("tool_result", "id")
 _RESULT_ROLES: Final = ("tool", "function")
 _MAY_HOLD_MEDIA: Final = (list, dict)
@@ -63,6 +63,8 @@ class Definitions(NamedTuple):
     tools: object = None
     tool_choice: object = None
     response_format: object = None
+    are_led: bool = False
+    """Whether the application has a message of its own."""
 
 
 def count_request(
@@ -75,8 +77,8 @@ def count_request(
     response_format: object = None,
 ) -> RequestCount:
     """Count a request's prompt, however long that takes."""
-    definitions = Definitions(tools, tool_choice, response_format)
     fields = [message.fields for message in messages]
+    definitions = Definitions(tools, tool_choice, response_format, shape_of(fields).is_led)
     count = count_within(fields, definitions, counter, rules, max_cold_chars=None)
     assert count is not None
     return count
@@ -94,14 +96,14 @@ def count_within(
     """Count a request's prompt; nothing if more texts than allowed are yet to be counted.
 
     Counting known texts is fast; without the limit the others are counted too, best in a thread.
-    `known` is the count of the first messages, if it is already there.
+    `known` is the count of messages before these, if it is already there.
     """
     is_guess = not counter.is_loaded
     tally = _Tally(counter, rules)
-    each = tally.add(messages[len(known.messages) :], max_cold_chars)
+    each = tally.add(messages, max_cold_chars)
     if each is None:
         return None
-    defined, frame = _defined(messages, definitions, counter, rules)
+    defined, frame = _defined(definitions, counter, rules)
     return tally.count(each, known, is_guess=is_guess, tools=defined, frame=frame)
 
 
@@ -116,22 +118,19 @@ def count_messages(
     """Count the messages alone, as `count_within` does: counts of parts of a history add up."""
     is_guess = not counter.is_loaded
     tally = _Tally(counter, rules)
-    each = tally.add(messages[len(known.messages) :], max_cold_chars)
+    each = tally.add(messages, max_cold_chars)
     return None if each is None else tally.count(each, known, is_guess=is_guess)
 
 
 def _defined(
-    messages: Sequence[Fields],
-    definitions: Definitions,
-    counter: TokenCounter,
-    rules: CountingRules,
+    definitions: Definitions, counter: TokenCounter, rules: CountingRules
 ) -> tuple[int, int]:
     """Return the tokens of tools and schema, and of the frame around the answer."""
     frame = rules.reply_tokens
     tokens = tools_tokens(definitions.tools, counter, rules.tools_style)
     if tokens and rules.tools_style == "typescript":
         tokens += tool_choice_tokens(definitions.tool_choice, counter)
-        if any(fields.get("role") in _INSTRUCTION_ROLES for fields in messages):
+        if definitions.are_led:
             frame -= 4  # the definitions then stand inside that message
     if definitions.response_format is not None and rules.renders_schema:
         tokens += schema_tokens(definitions.response_format, counter)

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple, cast
 
 import tiktoken
 
+from app.chat.generations import Generations
 from app.tokens.chunks import CHUNK_CHARS, SAMPLED_ABOVE_CHARS, chunks_of, samples_of
-from app.tokens.generations import Generations
 from app.tokens.rough import rough_tokens
 
 MAX_CACHED_TEXTS: Final = 65_536

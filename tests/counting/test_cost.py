@@ -10,7 +10,8 @@ import httpx
 import orjson
 import pytest
 
-from app.chat.request import ChatRequest
+from app.chat.beginnings import Beginnings
+from app.chat.request import RequestLimits, read_request
 from app.proxy.tokenizers import Tokenizers
 from app.tokens.overheads import rules_for
 from tests.support.command import running_command
@@ -26,6 +27,7 @@ CPU_SECONDS = "chat_proxy_process_cpu_seconds_total "
 ALLOWED_RATIO = 2.5
 ALLOWED_SHARE = 0.6
 ROUNDS = 8
+LIMITS = RequestLimits(max_depth=64, max_elements=500_000, max_messages=10_000, max_choices=16)
 
 
 def history(messages: int, size: int) -> list[dict[str, Any]]:
@@ -84,15 +86,17 @@ class Process:
 async def share_of_parsing(fields: dict[str, Any], tokenizers: Tokenizers) -> float:
     """Let the conversation grow by a message, again and again; compare the best of both."""
     parsing, counting = [], []
+    beginnings = Beginnings()
     for n in range(30):
         fields["messages"].append({"role": "user", "content": f"And what about {n}?"})
         body = orjson.dumps(fields)
         began = time.perf_counter()
-        read = orjson.loads(body)
+        orjson.loads(body)
         parsed = time.perf_counter()
-        request = ChatRequest(body, read)
+        request = read_request(body, LIMITS, beginnings)
+        assert request.conversation is not None
         ready = time.perf_counter()
-        await tokenizers.count(request, read["messages"], RULES)
+        await tokenizers.count(request, request.conversation, RULES)
         counting.append(time.perf_counter() - ready)
         parsing.append(parsed - began)
     return min(counting) / min(parsing)

@@ -13,9 +13,9 @@ from typing import Any
 import orjson
 import pytest
 
+from app.chat.generations import Generations
 from app.chat.request import STEPWISE_BYTES, RequestLimits, read_request
-from app.tokens.generations import Generations
-from app.tokens.prefixes import Prefixes
+from app.proxy.tokenizers import MAX_BEGINNINGS
 from app.tokens.tiktoken_counter import MAX_CACHED_TEXTS, load_encoding
 from tests.counting.pictures import image, png, text
 from tests.support.fake_model import COMPLETION, Line, Received, answer_json, fake_model, on_chat
@@ -139,7 +139,7 @@ async def least_added_lag(name: str, proxy: Proxy, body: bytes) -> tuple[float, 
 def forget(proxy: Proxy) -> None:
     """Make every text new to the proxy."""
     tokenizers = proxy.services.tokenizers
-    tokenizers._prefixes = Prefixes()
+    tokenizers._beginnings = Generations(MAX_BEGINNINGS)
     for counter in tokenizers._counters.values():
         counter._known = Generations(MAX_CACHED_TEXTS)
 

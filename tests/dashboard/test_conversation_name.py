@@ -2,6 +2,10 @@
 
 from typing import Any
 
+import orjson
+
+from app.chat.beginnings import Beginnings
+from app.chat.request import RequestLimits, read_request
 from app.proxy.conversation_name import CHARS, conversation_name
 from app.store.memory import MemoryStore
 from tests.conversation.shapes import conversation, image, says, system, text, user
@@ -53,3 +57,23 @@ def test_what_nobody_understands_has_a_name_too() -> None:
 
     assert len(name(*odd)) == 12
     assert len(name()) == 12
+
+
+def test_a_conversation_that_is_not_read_again_has_the_same_name() -> None:
+    limits = RequestLimits(max_depth=9, max_elements=99_999, max_messages=999, max_choices=9)
+    talk = [system(), *(user(f"{n}" * 900) for n in range(40))]
+    memory = Beginnings()
+    requests = [
+        read_request(orjson.dumps({"messages": messages}), limits, memory)
+        for messages in (talk, [*talk, says("ok")], [*talk, says("no")])
+    ]
+
+    talks = [request.conversation for request in requests if request.conversation is not None]
+
+    for _ in range(2):
+        names = {conversation_name(it, "t", STORE) for it in talks}
+        others = {conversation_name(it, "other", STORE) for it in talks}
+
+    assert names == {name(*talk)}
+    assert others == {name(*talk, tenant="other")}
+    assert "fields" not in vars(requests[-1])

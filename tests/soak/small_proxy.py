@@ -11,8 +11,8 @@ from ctypes import CDLL
 from importlib import import_module
 from threading import Thread
 
+from app.chat.beginnings import Beginnings
 from app.cli import main
-from app.tokens.prefixes import Prefixes
 from app.tokens.tiktoken_counter import TiktokenCounter
 
 BOUNDS = {
@@ -21,6 +21,7 @@ BOUNDS = {
     "app.proxy.last_seen": {"REMEMBERED": 500},
     "app.proxy.learned_windows": {"REMEMBERED_LESSONS": 100},
     "app.proxy.offloads": {"REMEMBERED": 500},
+    "app.proxy.tokenizers": {"MAX_BEGINNINGS": 64},
     "app.proxy.summaries": {"REMEMBERED_FAILURES": 500, "REMEMBERED_FLIGHTS": 20},
     "app.telemetry.history": {"ROWS": 100, "DETAILS": 20},
 }
@@ -33,7 +34,7 @@ def shrink_caches() -> None:
             assert getattr(import_module(module), name) > bound
             setattr(import_module(module), name, bound)
     TiktokenCounter.__init__.__defaults__ = (1_000,)
-    Prefixes.__init__.__defaults__ = (64,)
+    Beginnings.__init__.__defaults__ = (64,)
 
 
 def give_back_memory() -> None:

@@ -1,0 +1,119 @@
+"""A conversation that has grown is counted from where it was, and never otherwise than anew."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import orjson
+import pytest
+
+from app.chat.beginnings import Beginnings
+from app.chat.conversation import Conversation
+from app.chat.request import ChatRequest, GrownRequest, RequestLimits, read_request
+from app.proxy.tokenizers import Tokenizers
+from app.tokens.counter import RequestCount, count_request
+from app.tokens.overheads import CountingRules, rules_for
+from app.tokens.tiktoken_counter import TiktokenCounter
+
+Fields = dict[str, Any]
+
+LIMITS = RequestLimits(max_depth=64, max_elements=500_000, max_messages=10_000, max_choices=16)
+OPEN = rules_for("Qwen/Qwen3-8B", "vllm")
+OPENAI = rules_for("gpt-4o", "openai")
+TOOLS = [{"type": "function", "function": {"name": "read", "description": "Reads."}}]
+
+
+def turn(number: int) -> list[Fields]:
+    """A question, a call and its result, about 2.5 KB."""
+    function = {"name": "read", "arguments": json.dumps({"path": f"{number}/" * 40})}
+    call = {"id": f"call_{number}", "type": "function", "function": function}
+    return [
+        {"role": "user", "content": f"Frage {number}: größer?\n" * 30},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": f"call_{number}", "content": f"line {number}\n" * 100},
+    ]
+
+
+def history(turns: int) -> list[Fields]:
+    talk = [message for number in range(turns) for message in turn(number)]
+    return [{"role": "system", "content": "Be brief."}, *talk]
+
+
+def conversation_in(request: ChatRequest) -> Conversation:
+    assert request.conversation is not None
+    return request.conversation
+
+
+def anew(request: ChatRequest, counter: TiktokenCounter, rules: CountingRules) -> RequestCount:
+    messages = conversation_in(request).messages
+    return count_request(messages, request.fields.get("tools"), counter, rules)
+
+
+@pytest.fixture
+async def tokenizers() -> AsyncIterator[Tokenizers]:
+    tokenizers = Tokenizers()
+    await tokenizers.loaded(OPEN.encoding)
+    yield tokenizers
+    await tokenizers.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("rules", [OPEN, OPENAI], ids=["open", "openai"])
+@pytest.mark.parametrize("write", [orjson.dumps, lambda it: json.dumps(it).encode()])
+async def test_only_what_is_new_is_read_and_counted(
+    write: Callable[[Fields], bytes], rules: CountingRules, tokenizers: Tokenizers
+) -> None:
+    memory = Beginnings()
+    counter = tokenizers.of(rules.encoding)
+    for turns in range(40, 80, 3):
+        body = write({"model": "m", "messages": history(turns), "tools": TOOLS})
+        request = read_request(body, LIMITS, memory)
+
+        count = await tokenizers.count(request, conversation_in(request), rules)
+
+        if turns > 40:
+            assert isinstance(request, GrownRequest)
+            assert "fields" not in vars(request)
+        assert count == anew(read_request(body, LIMITS), counter, rules)
+
+
+@pytest.mark.anyio
+async def test_what_was_not_counted_by_these_rules_is_read_for_it(tokenizers: Tokenizers) -> None:
+    memory = Beginnings()
+    body = orjson.dumps({"messages": history(40)})
+    for rules in (OPEN, OPENAI, OPENAI, OPEN):
+        request = read_request(body, LIMITS, memory)
+
+        count = await tokenizers.count(request, conversation_in(request), rules)
+
+        assert count == anew(request, tokenizers.of(rules.encoding), rules)
+
+
+@pytest.mark.anyio
+async def test_a_changed_conversation_is_not_taken_for_the_clients_own(
+    tokenizers: Tokenizers,
+) -> None:
+    memory = Beginnings()
+    body = orjson.dumps({"messages": history(40)})
+    for _ in range(2):
+        request = read_request(body, LIMITS, memory)
+        own = conversation_in(request)
+        whole = await tokenizers.count(request, own, OPEN)
+
+    shortened = await tokenizers.count(request, own.only(range(90, len(own))), OPEN)
+
+    assert shortened.messages == whole.messages[90:]
+
+
+@pytest.mark.anyio
+async def test_guesses_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TiktokenCounter, "load", lambda _: False)
+    tokenizers = Tokenizers()
+    request = read_request(orjson.dumps({"messages": history(40)}), LIMITS, Beginnings())
+
+    count = await tokenizers.count(request, conversation_in(request), OPEN)
+    await tokenizers.close()
+
+    assert count.is_guess
+    assert request.lasting.messages > 100
+    assert len(tokenizers._beginnings) == 0
