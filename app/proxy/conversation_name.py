@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Any
 
 from app.chat.conversation import Conversation
@@ -12,7 +12,7 @@ from app.store.base import Store
 MESSAGES = 8
 PARTS = 8
 CHARS = 2_000
-BYTES = 6
+CHARACTERS = 12
 
 _names: Generations[str] = Generations(1_000)
 
@@ -36,7 +36,7 @@ def conversation_name(conversation: Conversation, tenant: str, store: Store) -> 
 
 
 def _name(conversation: Conversation, tenant: str, store: Store) -> str:
-    pieces: list[bytes] = []
+    pieces = [_key(store.address, tenant)]
     for fields in conversation.fields[:MESSAGES]:
         role = fields.get("role")
         for part in (str(role), *heads_of(fields.get("content"))):
@@ -44,8 +44,7 @@ def _name(conversation: Conversation, tenant: str, store: Store) -> str:
             pieces += (len(piece).to_bytes(4, "big"), piece)
         if role == "user":
             break
-    key = _key(store.address, tenant)
-    return blake2b(b"".join(pieces), key=key, digest_size=BYTES).hexdigest()
+    return sha256(b"".join(pieces)).hexdigest()[:CHARACTERS]
 
 
 @lru_cache(maxsize=1_000)
