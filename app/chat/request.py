@@ -1,7 +1,7 @@
 """A chat request: the client's bytes, and what must be known of them to send them on."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import orjson
@@ -90,14 +90,20 @@ class GrownRequest(ChatRequest):
 
     @cached_property
     def fields(self) -> dict[str, Any]:
-        """All fields; that they can be read is known of the beginning and of the rest."""
-        fields: dict[str, Any] = orjson.loads(self.body)
-        return fields
+        """All fields, as they stand in the body."""
+        messages = self.conversation.fields
+        return {**self._beginning.options, "messages": messages, **self.options}
 
     @cached_property
     def conversation(self) -> Conversation:
         """The messages."""
-        return GrownConversation(self._beginning, self._rest, lambda: self.fields["messages"])
+        return GrownConversation(self._beginning, self._rest, partial(_messages_in, self.body))
+
+
+def _messages_in(body: bytes) -> list[dict[str, Any]]:
+    """Return all messages; that they can be read is known of the beginning and of the rest."""
+    messages: list[dict[str, Any]] = orjson.loads(body)["messages"]
+    return messages
 
 
 def read_request(

@@ -1,6 +1,8 @@
 """A body that begins as one before is read from there on, and never otherwise than as a whole."""
 
+import gc
 import json
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -100,6 +102,19 @@ def test_a_conversation_that_has_grown_is_read_from_where_it_was(way: str, more:
     assert "fields" not in vars(grown)
     assert 140 <= grown.conversation.beginning.messages < 180
     assert told(grown) == outcome(body(61))
+
+
+def test_a_request_is_gone_when_nobody_has_it() -> None:
+    """Without waiting for the garbage collector: bodies are large."""
+    gc.disable()
+    request = read_request(body_of(61), LIMITS, knowing(body_of(60)))
+    assert told(request)["length"] == 183
+    gone = weakref.ref(request)
+
+    del request
+    gc.enable()
+
+    assert gone() is None
 
 
 def test_messages_may_begin_with_their_content() -> None:
