@@ -55,7 +55,7 @@ class Relay(ABC):
         self._holds_overflows = holds_overflows
 
     @abstractmethod
-    async def run(self, reply: Reply, watchdog: Watchdog) -> None:
+    def run(self, reply: Reply, watchdog: Watchdog) -> Awaitable[None]:
         """Relay the whole answer."""
 
     def _read(self, reply: Reply, watchdog: Watchdog) -> Awaitable[bytes]:
@@ -122,12 +122,11 @@ class RelayChat(Relay):
         if self._holds_overflows and (overflow := overflow_in(status, body)) is not None:
             raise TooLong(status, headers, body, overflow)
 
-    async def run(self, reply: Reply, watchdog: Watchdog) -> None:
+    def run(self, reply: Reply, watchdog: Watchdog) -> Awaitable[None]:
         """Relay a stream as it comes and anything else in one piece."""
         if reply.status == 200 and reply.content_type == EVENT_STREAM:
-            await self._stream(reply, watchdog)
-        else:
-            await self._whole(reply, watchdog)
+            return self._stream(reply, watchdog)
+        return self._whole(reply, watchdog)
 
     async def _whole(self, reply: Reply, watchdog: Watchdog) -> None:
         """Hold the answer until it is complete, so that a reset can still become an error."""
@@ -195,6 +194,8 @@ class RelayChat(Relay):
 
     async def _let_end(self, reply: Reply) -> None:
         """Give a stream that said `[DONE]` a moment to end, so that its connection can stay."""
+        if reply.is_whole:
+            return
         with suppress(TimeoutError, UpstreamError):
             async with asyncio.timeout(ENDING_SECONDS):
                 while await reply.read_some():
@@ -206,8 +207,7 @@ class RelayChat(Relay):
         held = b""
         while True:
             try:
-                async with asyncio.timeout(self._policy.ping_seconds or None):
-                    chunk = await reply.read_some()
+                chunk = await self._read_before_ping(reply)
             except TimeoutError:
                 if held:
                     return held
@@ -218,6 +218,13 @@ class RelayChat(Relay):
             held += chunk
             if not chunk or self._sink.started or not is_unfinished_refusal(held):
                 return held
+
+    async def _read_before_ping(self, reply: Reply) -> bytes:
+        """Return the next bytes, or raise TimeoutError when it is time for a ping."""
+        if reply.has_news or not self._policy.ping_seconds:
+            return await reply.read_some()
+        async with asyncio.timeout(self._policy.ping_seconds):
+            return await reply.read_some()
 
     async def _refuse(self, reply: Reply, status: int, body: bytes) -> None:
         """Send the error that the upstream put into its stream as an answer of its own."""

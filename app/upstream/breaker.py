@@ -85,11 +85,12 @@ class Breakers:
 
     def of(self, base_url: str) -> Breaker:
         """Return the upstream's breaker."""
-        if base_url not in self._breakers:
+        breaker = self._breakers.get(base_url)
+        if breaker is None:
             if len(self._breakers) >= REMEMBERED:
                 self._forget_closed()
-            self._breakers[base_url] = self._new()
-        return self._breakers[base_url]
+            self._breakers[base_url] = breaker = self._new()
+        return breaker
 
     def _forget_closed(self) -> None:
         """Make room: a closed breaker has nothing to remember but a failure or two."""

@@ -72,6 +72,11 @@ class Reply:
         """Whether everything has been read."""
         return self._stream.is_whole
 
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to read without waiting, or nothing more to come."""
+        return self._stream.has_news
+
     async def read_some(self) -> bytes:
         """Return the next bytes, nothing at the end."""
         try:

@@ -149,6 +149,11 @@ class ResponseStream(httpx.AsyncByteStream):
         if connection.is_read:
             self.let_go()
 
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to read without waiting, or nothing more to come."""
+        return self._connection is None or self._connection.has_news
+
     async def read_some(self) -> bytes:
         """Return what has arrived, waiting for it if need be; nothing at the end."""
         connection = self._connection
