@@ -63,7 +63,7 @@ def explanation(request: ChatRequest, measured: Measured, counter: TokenCounter)
 
 def tokens_of(measured: Measured) -> dict[str, Any]:
     """Return the request's tokens as counted, and as this upstream would count them."""
-    text, media, fixed = measured.calibration.factors
+    calibration = measured.calibration
     return {
         "total": measured.tokens,
         "counted": measured.count.total,
@@ -71,10 +71,8 @@ def tokens_of(measured: Measured) -> dict[str, Any]:
         "encoding": measured.rules.encoding,
         "is_guess": measured.count.is_guess,
         "calibration": {
-            "text": round(text, 4),
-            "media": round(media, 4),
-            "fixed": round(fixed, 1),
-            "lessons": measured.calibration.lessons,
+            **{kind: round(cost, 4) for kind, cost in calibration.factors._asdict().items()},
+            "lessons": calibration.lessons,
         },
     }
 

@@ -8,14 +8,14 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from app.chat.conversation import Conversation
 from app.chat.message import Message
 from app.chat.result_texts import texts_in
 from app.compaction.clearing import Clearing
-from app.compaction.order import StagePolicies
+from app.compaction.order import StagePolicies, leave_alone, trimming_stages
 from app.compaction.pipeline import Pipeline, Relieved
 from app.compaction.pressure import Pressure
 from app.compaction.stage import StageContext
@@ -160,6 +160,18 @@ def dumped(given: Conversation) -> list[str]:
 
 def others_of(fields: Fields) -> Fields:
     return {name: value for name, value in fields.items() if name != "content"}
+
+
+@settings(thorough, max_examples=200)
+@given(any_histories, policies(), contexts)
+def test_what_is_left_alone_unasked_is_left_alone_by_every_stage(
+    messages: list[Fields], policy: StagePolicies, context: StageContext
+) -> None:
+    before = conversation(*messages)
+    assume(leave_alone(policy, before.shape))
+
+    for stage in trimming_stages(policy):
+        assert stage(before, context).conversation is before
 
 
 @ways

@@ -67,7 +67,10 @@ async def test_tokens_structure_window_and_budget_are_told() -> None:
     assert tokens["total"] > tokens["counted"]
     assert tokens["encoding"] == "o200k_base"
     assert tokens["is_guess"] is False
-    assert tokens["calibration"] == {"text": 1.1, "media": 1.0, "fixed": 0.0, "lessons": 0}
+    assert tokens["calibration"] == {
+        "text": 1.1, "tool_messages": 1.1, "tools": 1.1, "media": 1.0, "frames": 1.0, "fixed": 0.0,
+        "lessons": 0,
+    }  # fmt: skip
     assert told["window"] == {"tokens": 4096, "source": "discovery"}
     assert told["budget"] == {
         "usable": 3596, "reserve": 500, "trigger": 2876, "prepare": 2337, "is_over_trigger": False

@@ -13,7 +13,7 @@ from tests.engine.findings import Finding
 from tests.engine.install import MODELS, PYTHON, ROOT, install, versions
 from tests.engine.progress import say
 from tests.engine.report import Facts, Section, page
-from tests.engine.scenarios.counting import counting
+from tests.engine.scenarios.counting import counting, counting_told
 from tests.engine.scenarios.discovery import discovery
 from tests.engine.scenarios.endurance import (
     with_a_summary_model,
@@ -50,14 +50,16 @@ class Stand:
     scenarios: dict[str, tuple[Scenario, ...]]
 
 
+_CALLS: Final = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
 STANDS: Final = (
+    Stand("tekken", "tiny-tekken", _CALLS, {"Counting": (counting,)}),
     Stand(
         "lenient",
         "tiny",
-        ("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
+        _CALLS,
         {
             "The window": (discovery,),
-            "Counting": (counting,),
+            "Counting with a small vocabulary": (counting_told,),
             "Long conversations": (
                 without_the_proxy,
                 with_a_summary_model,

@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from tests.engine.asking import Answer, Asker, Messages
 from tests.engine.findings import percentile
 from tests.engine.progress import tell
-from tests.engine.talk import SYSTEM, TOOLS, answered
+from tests.engine.talk import SYSTEM, TOOLS, Talk, answered
 
 FIRST_LESSONS = 10
 """Requests after which the proxy is expected to have learned how the engine counts."""
@@ -64,18 +65,24 @@ class Run:
 
 
 async def converse(
-    asker: Asker, turns: Iterable[Messages], *, with_tools: bool = True, max_tokens: int = 24
+    asker: Asker, turns: Iterable[Messages], *, with_tools: bool = True, words: Talk | None = None
 ) -> Run:
-    """Talk so many turns, every second one streamed; an error is kept and the talk goes on."""
+    """Talk so many turns, every second one streamed; an error is kept and the talk goes on.
+
+    With `words`, the history has words in the place of the model's answers. Tokens drawn at random
+    cost a third less than our count of them, words do not: where a summary takes their place, such
+    a history changes its price as no other does.
+    """
     run = Run()
     history: Messages = [SYSTEM]
-    fields = {"tools": TOOLS, "tool_choice": "none"} if with_tools else {}
+    fields: dict[str, Any] = {"tools": TOOLS, "tool_choice": "none"} if with_tools else {}
     for number, added in enumerate(turns):
         tell(f"turn {number + 1}: {run.answers[-1].prompt_tokens if run.answers else 0} tokens")
         history += added
-        answer = await asker.ask(history, max_tokens=max_tokens, streams=number % 2 == 1, **fields)
+        answer = await asker.ask(history, streams=number % 2 == 1, **fields)
         run.answers.append(answer)
-        history.append(answered(answer.text if answer.status == 200 else "(no answer)"))
+        text = words.prose(20) if words else answer.text
+        history.append(answered(text if answer.status == 200 else "(no answer)"))
     return run
 
 

@@ -1,4 +1,4 @@
-"""Tiny models without weights, made here: configurations, a tokenizer of our own, chat templates.
+"""Tiny models without weights, made here: configurations, tokenizers, chat templates.
 
 Runs under the engine's own Python (`python -m tests.engine.models FOLDER`); the engine draws the
 weights at random when it loads them.
@@ -6,27 +6,10 @@ weights at random when it loads them.
 
 import json
 import sys
-import sysconfig
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-VOCABULARY: Final = 32_768
-SPECIAL: Final = (
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
-    "<tool_call>",
-    "</tool_call>",
-)
-_SPLIT: Final = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
+from tests.engine.vocabularies import tekken, trained
 
 _TEXT: Final[dict[str, Any]] = {
     "hidden_size": 128,
@@ -113,35 +96,6 @@ STRICT: Final = """\
 {% endif %}"""
 
 
-def texts() -> list[str]:
-    """Return what the tokenizer learns from: Python's library, and what packages say of themselves.
-
-    Not this repository's texts, which the conversations are made of: none shall be known by heart.
-    """
-    code = Path(sysconfig.get_path("stdlib")).glob("*.py")
-    prose = Path(sysconfig.get_path("purelib")).glob("*.dist-info/METADATA")
-    found = [path.read_text(errors="replace") for path in sorted([*code, *prose])]
-    return [*found, "assistant\n" * 5_000]  # one token in every chat model's vocabulary
-
-
-def train() -> Any:
-    """Return a byte-level BPE tokenizer, the same for the same texts."""
-    parts = import_module("tokenizers")
-    tokenizer = parts.Tokenizer(parts.models.BPE())
-    split = parts.pre_tokenizers.Split(parts.Regex(_SPLIT), behavior="isolated")
-    pieces = parts.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = parts.pre_tokenizers.Sequence([split, pieces])
-    tokenizer.decoder = parts.decoders.ByteLevel()
-    trainer = parts.trainers.BpeTrainer(
-        vocab_size=VOCABULARY,
-        special_tokens=list(SPECIAL),
-        initial_alphabet=parts.pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts(), trainer)
-    return tokenizer
-
-
 def text_model(tokenizer: Any) -> dict[str, Any]:
     """Return the configuration of a two-layer Qwen2."""
     return {
@@ -196,11 +150,12 @@ def write(folder: Path, tokenizer: Any, template: str, *, sees: bool = False) ->
 
 
 def write_all(folder: Path) -> None:
-    """Write the lenient, the strict and the seeing model."""
-    tokenizer = train()
-    write(folder / "lenient", tokenizer, LENIENT)
-    write(folder / "strict", tokenizer, STRICT)
-    write(folder / "vision", tokenizer, LENIENT, sees=True)
+    """Write the models: two with a small vocabulary, two with one that is in use."""
+    small, large = trained(), tekken()
+    write(folder / "lenient", small, LENIENT)
+    write(folder / "strict", small, STRICT)
+    write(folder / "tekken", large, LENIENT)
+    write(folder / "vision", large, LENIENT, sees=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from app.chat.folded import folded_results, with_folded_results
 from app.chat.media import Path
 from app.chat.message import Message
 from app.chat.result_texts import texts_in, with_plain_parts_joined
-from app.chat.shape import Shape
 from app.chat.tool_names import tool_name_of_results
 from app.compaction.shorten import byte_count, exceeds, omission_note, shortened, shortened_file
 from app.compaction.stage import StageContext, StageResult
@@ -41,17 +40,11 @@ class TruncateToolOutput:
 
     def __call__(self, conversation: Conversation, context: StageContext) -> StageResult:
         """Cut every result over the limit; a message comes out the same in any history."""
-        if self._fits(conversation.shape):
-            return StageResult(conversation)
         cutting = _Cutting(self._policy, conversation, context)
         changed = dict(cutting.changed())
         if not changed:
             return StageResult(conversation)
         return StageResult(conversation.with_messages(changed), cutting.offloads)
-
-    def _fits(self, shape: Shape) -> bool:
-        """Tell without a look at the messages that no result of theirs is over the limit."""
-        return shape.is_plain and shape.longest_result <= self._policy.max_bytes
 
 
 class _Cutting:

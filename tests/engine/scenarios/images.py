@@ -20,11 +20,11 @@ async def images(engine: Engine) -> list[Finding]:
     """Send one picture after the other, with the history of pictures limited and not."""
     before = await engine.refusals()
     async with asking_through_the_proxy(engine, SUMMARY_MAX_TOKENS="96") as asker:
-        limited = await converse(asker, _turns(14), with_tools=False)
+        limited = await converse(asker, _turns(14), with_tools=False, words=Talk(16))
     async with asking_through_the_proxy(
         engine, SUMMARY_MAX_TOKENS="96", VISION_TRUNCATE_HISTORY="false"
     ) as asker:
-        whole = await converse(asker, _turns(15), with_tools=False)
+        whole = await converse(asker, _turns(15), with_tools=False, words=Talk(17))
     refusals = await engine.refusals() - before
     return [
         none_of(f"{TURNS} turns with a picture each: errors seen by the client",
