@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.chat.shape import Shape
 from app.compaction.pressure import ClearStage
 from app.compaction.stage import Stage
 from app.compaction.stages.clear_old_media import ClearOldMedia, ClearOldMediaPolicy
@@ -41,14 +40,6 @@ def trimming_stages(policies: StagePolicies) -> Iterator[Stage]:
         yield StripMedia(policies.strip_media)
     if policies.truncate_tool_output.enabled:
         yield TruncateToolOutput(policies.truncate_tool_output)
-
-
-def leave_alone(policies: StagePolicies, shape: Shape) -> bool:
-    """Tell without asking them that no trimming stage has anything to do.
-
-    There is nothing to see or strip, and no result that is too long: so it is with most chats.
-    """
-    return shape.is_plain and shape.longest_result <= policies.truncate_tool_output.max_bytes
 
 
 def clearing_stages(policies: StagePolicies) -> Iterator[ClearStage]:

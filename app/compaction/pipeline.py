@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 from app.chat.conversation import Conversation
 from app.compaction.clear import clear
 from app.compaction.clearing import Clearing
-from app.compaction.order import StagePolicies, clearing_stages, leave_alone, trimming_stages
+from app.compaction.order import StagePolicies, clearing_stages, trimming_stages
 from app.compaction.pressure import ClearStage, Pressure
 from app.compaction.stage import NOTHING_CUT, Stage, StageContext, StageResult
 from app.compaction.stages.clear_old_media import ClearOldMedia
@@ -54,7 +54,6 @@ class Pipeline:
     """The stages of one policy, in their order."""
 
     def __init__(self, policies: StagePolicies) -> None:
-        self._policies = policies
         self._trimming: tuple[Stage, ...] = tuple(trimming_stages(policies))
         self._clearing: tuple[ClearStage, ...] = tuple(clearing_stages(policies))
         self._old_max_bytes = policies.clear_old_tool_output.old_max_bytes
@@ -62,9 +61,10 @@ class Pipeline:
     def trim(self, conversation: Conversation, context: StageContext) -> Trimmed:
         """Take a conversation through the stages that every request goes through."""
         trimmed = Trimmed(conversation)
-        if leave_alone(self._policies, conversation.shape):
-            return trimmed
+        shape = conversation.shape
         for stage in self._trimming:
+            if stage.leaves_alone(shape):
+                continue
             before = trimmed.conversation
             result = attempt(stage.name, stage, before, context)
             if isinstance(result, Failure):

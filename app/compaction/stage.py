@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 from app.chat.conversation import Conversation
+from app.chat.shape import Shape
 
 NOTHING_CUT: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -38,6 +39,10 @@ class Stage(Protocol):
     """A pure step that makes a conversation smaller, message by message or turn by turn."""
 
     name: str
+
+    def leaves_alone(self, shape: Shape) -> bool:
+        """Tell at a glance that there is nothing to do, in these messages or some of them."""
+        ...
 
     def __call__(self, conversation: Conversation, context: StageContext) -> StageResult:
         """Return the conversation, smaller or as it was."""

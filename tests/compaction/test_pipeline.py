@@ -8,6 +8,7 @@ import pytest
 
 from app.chat.conversation import Conversation
 from app.chat.message import Message
+from app.chat.shape import Shape
 from app.compaction.clear import RESULT_NOTE
 from app.compaction.clearing import Clearing, Place
 from app.compaction.order import StagePolicies, clearing_stages, trimming_stages
@@ -61,6 +62,9 @@ class Says:
         self._notice = notice
         self._offloads = offloads or {}
 
+    def leaves_alone(self, _: Shape) -> bool:
+        return False
+
     def __call__(self, conversation: Conversation, _: StageContext) -> StageResult:
         self.got.append(conversation)
         first = conversation.messages[0]
@@ -74,6 +78,9 @@ class Idle:
 
     name = "idle"
 
+    def leaves_alone(self, _: Shape) -> bool:
+        return False
+
     def __call__(self, conversation: Conversation, _: StageContext) -> StageResult:
         return StageResult(conversation, {"id": "text"}, "nothing")
 
@@ -82,6 +89,9 @@ class Fails:
     """A stage that fails."""
 
     name = "fails"
+
+    def leaves_alone(self, _: Shape) -> bool:
+        return False
 
     def __call__(self, *_: object) -> Any:
         raise KeyError("secret")

@@ -40,6 +40,9 @@ class Broken:
         self.name = name
         self._mistake = mistake
 
+    def leaves_alone(self, _: object) -> bool:
+        return False
+
     def __call__(self, *_: object) -> Any:
         raise self._mistake
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from app.chat.conversation import Conversation
 from app.chat.media import media_in
+from app.chat.shape import Shape
 from app.compaction.stage import StageContext, StageResult
 
 # A film is a row of images to the model.
@@ -32,6 +33,10 @@ class LimitVisionHistory:
 
     def __init__(self, policy: LimitVisionHistoryPolicy) -> None:
         self._policy = policy
+
+    def leaves_alone(self, shape: Shape) -> bool:
+        """Tell at a glance that there are no media."""
+        return shape.is_plain
 
     def __call__(self, conversation: Conversation, context: StageContext) -> StageResult:
         """Drop the older turns of a conversation that the model is to look at."""
@@ -64,7 +69,7 @@ class LimitVisionHistory:
 
 def _shows(conversation: Conversation) -> bool:
     """Tell whether there is an image or film anywhere, in a tool's result too."""
-    return not conversation.shape.is_plain and any(
+    return any(
         medium.kind in _SEEN_KINDS
         for fields in conversation.fields
         if type(fields.get("content")) in (list, dict)

@@ -7,6 +7,7 @@ from typing import Any
 from app.chat.conversation import Conversation
 from app.chat.media import Media, media_in
 from app.chat.message import Message
+from app.chat.shape import Shape
 from app.compaction.stage import StageContext, StageResult
 
 
@@ -27,6 +28,10 @@ class StripMedia:
 
     def __init__(self, policy: StripMediaPolicy) -> None:
         self._enabled = policy.enabled
+
+    def leaves_alone(self, shape: Shape) -> bool:
+        """Tell at a glance that there are no media."""
+        return shape.is_plain
 
     def __call__(self, conversation: Conversation, context: StageContext) -> StageResult:
         """Strip every medium if the model is known not to see."""

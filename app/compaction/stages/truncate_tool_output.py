@@ -9,6 +9,7 @@ from app.chat.folded import folded_results, with_folded_results
 from app.chat.media import Path
 from app.chat.message import Message
 from app.chat.result_texts import texts_in, with_plain_parts_joined
+from app.chat.shape import Shape
 from app.chat.tool_names import tool_name_of_results
 from app.compaction.shorten import byte_count, exceeds, omission_note, shortened, shortened_file
 from app.compaction.stage import StageContext, StageResult
@@ -37,6 +38,10 @@ class TruncateToolOutput:
 
     def __init__(self, policy: TruncateToolOutputPolicy) -> None:
         self._policy = policy
+
+    def leaves_alone(self, shape: Shape) -> bool:
+        """Tell at a glance that no result is over the limit."""
+        return shape.is_plain and shape.longest_result <= self._policy.max_bytes
 
     def __call__(self, conversation: Conversation, context: StageContext) -> StageResult:
         """Cut every result over the limit; a message comes out the same in any history."""
