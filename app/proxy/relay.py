@@ -67,10 +67,10 @@ class Relay(ABC):
         await self._sink.write(chunk)
         self._record.bytes_out += len(chunk)
 
-    async def _start(self, status: int, headers: RawHeaders) -> None:
+    def _start(self, status: int, headers: RawHeaders) -> Awaitable[None]:
         self._record.status = status
         self._record.phase = "stream"
-        await self._sink.start(status, [*headers, *self._record.response_headers()])
+        return self._sink.start(status, [*headers, *self._record.response_headers()])
 
     async def _send_whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
         if status != 204:

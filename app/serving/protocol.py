@@ -353,7 +353,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase
-        self._forget_deadline()
+        if self._deadline is not None:
+            self._forget_deadline()
 
     def _forget_deadline(self) -> None:
         if self._deadline is not None:
