@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from app.chat.conversation import Conversation
+from app.chat.message import Message
 from app.compaction.budget import Budget
 from app.compaction.clearing import Clearing
 from app.compaction.summary.fold import ACKNOWLEDGEMENT, spoken_in
@@ -113,6 +114,12 @@ class Subject:
     def span_tokens(self, its: Plan) -> int:
         """Return the tokens that a plan's span has as it is sent today."""
         return sum(self.sent_sizes[its.start : its.end])
+
+    def originals(self, start: int, end: int) -> list[Message]:
+        """Return messages as the client sent them, before anything in them was cut or cleared."""
+        sent = self.case.conversation.messages
+        origins = self.standing.unfolded.origins[start:end]
+        return [sent[origin] for origin in origins if origin is not None]
 
     def boundary(self, its: Plan) -> int:
         """Return how many of the client's messages a plan's summary stands for."""
