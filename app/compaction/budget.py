@@ -6,6 +6,7 @@ from typing import Any
 DEFAULT_RESERVE_TOKENS = 20_000
 LARGEST_RESERVE_SHARE = 0.25
 TARGET_SHARE = 0.6
+GROWTH_SHARE = 1 / 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,16 @@ class Budget:
     def target(self) -> int:
         """What the clear stages must come down to, or a summary is needed as well."""
         return int(self.trigger * TARGET_SHARE)
+
+    @property
+    def growth(self) -> int:
+        """What a prompt must grow by before it is folded again, and a fold must make room for."""
+        return int(self.trigger * GROWTH_SHARE)
+
+    @property
+    def late(self) -> int:
+        """From where on even a summary that wins little is written."""
+        return (self.trigger + self.usable) // 2
 
     @property
     def limit(self) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from app.compaction.checkpoint import Checkpoint
 from app.compaction.clearing import Clearing
@@ -28,6 +28,8 @@ class Folding:
         self._room = room
         self._standing = standing
         self._clearing = clearing
+        self._refused = 0
+        """How many messages a prepared summary stands for that would win too little by now."""
         self.has_failed = False
         """Whether a summary was wanted and could not be had."""
         self.may_wait = False
@@ -37,7 +39,7 @@ class Folding:
         """Have a summary written while the request goes on, so that it is there at the trigger."""
         room = self._room
         summaries = room.services.summaries
-        key = (room.case.scope, room.history.beginning)
+        key = (room.case.scope, room.history.links[self._turn_start()])
         if not room.case.is_dry and self._under_way() is None:
             summaries.look_ahead(key, tokens, partial(self._prepare, tokens))
 
@@ -69,7 +71,9 @@ class Folding:
         best = outcome
         folding = self
         if prepared is not None and self._is_newer(prepared):
-            best, folding = await self.adopted(prepared, "reused", best)
+            least = room.budget.growth if self._fits(best.weight.tokens) else 0
+            best, folding = await self.adopted(prepared, "reused", best, least)
+            self._refused = prepared.folded_until if best is outcome else 0
         for _ in range(MOST_ROUNDS):
             if best.weight.tokens < room.budget.trigger:
                 break
@@ -88,12 +92,14 @@ class Folding:
     async def written(self, outcome: Outcome) -> Checkpoint | None:
         """Wait for a summary that reaches further than the last, unless the request can go on."""
         room = self._room
-        flight = self._under_way() or await self.begin(outcome.weight.tokens)
-        if flight is None:
-            return None
-        policy = room.case.policy.summary
-        if outcome.weight.tokens <= room.budget.limit and not policy.waits_at_trigger:
-            self.may_wait = True
+        tokens = outcome.weight.tokens
+        flight = self._under_way() or await self.begin(tokens)
+        self.may_wait = await self._is_put_off(tokens) or (
+            flight is not None
+            and tokens <= room.budget.limit
+            and not room.case.policy.summary.waits_at_trigger
+        )
+        if flight is None or self.may_wait:
             return None
         checkpoint = await room.services.summaries.wait(flight)
         if checkpoint is None or not self._is_newer(checkpoint):
@@ -102,13 +108,13 @@ class Folding:
         return checkpoint
 
     async def adopted(
-        self, checkpoint: Checkpoint, label: str, best: Outcome
+        self, checkpoint: Checkpoint, label: str, best: Outcome, least: int = 0
     ) -> tuple[Outcome, "Folding"]:
-        """Return the request by a new checkpoint, unless that is no smaller, and how to go on."""
+        """Return the request by a new checkpoint if that wins enough, and how to go on."""
         merged = replace(checkpoint, clearing=checkpoint.clearing | self._standing.clearing)
         until = max(merged.until, merged.clearing.until)
         merged = replace(merged, until=self._room.history.seam_from(until))
-        outcome = await self._room.adopted(merged, label, best.weight.tokens)
+        outcome = await self._room.adopted(merged, label, best.weight.tokens - least)
         if outcome is None:
             return best, self
         return outcome, Folding(self._room, await self._room.stand(merged), merged.clearing)
@@ -122,24 +128,50 @@ class Folding:
         return room.services.summaries.under_way(room.case.scope, links)
 
     async def begin(self, tokens: int) -> Flight | None:
-        """Begin to write a summary, unless there is nothing to win or it failed just now."""
+        """Begin to write a summary, unless there is nothing to win or it failed just now.
+
+        Ahead of the trigger one that wins little is not worth it yet: the turn may soon be over.
+        """
         room, summaries = self._room, self._room.services.summaries
         if not summaries.may_try(room.case.scope, room.history.beginning, tokens):
             self.has_failed = True
             return None
-        subject = self._subject()
-        plan = await asyncio.to_thread(lambda: subject.plan)
-        if plan is None:
+        plan = await self._plan()
+        if plan is None or (tokens < room.budget.late and self._wins_little(plan)):
             return None
-        return summaries.begin(job_of(room, subject, plan, tokens))
+        job = job_of(room, self._subject, plan, tokens)
+        if self._refused and not self._wins_little(plan):
+            job = replace(job, start=self._refused)
+        return summaries.begin(job)
 
+    async def _is_put_off(self, tokens: int) -> bool:
+        """Tell whether a later summary is better than this one, and the request can do without."""
+        plan = await self._plan()
+        wins_little = plan is not None and self._wins_little(plan)
+        return self._fits(tokens) and (wins_little or self._refused > 0)
+
+    def _fits(self, tokens: int) -> bool:
+        """Tell whether a prompt leaves the answer all the room that it asks for."""
+        return tokens <= self._room.budget.usable
+
+    def _wins_little(self, plan: Plan) -> bool:
+        """Tell whether another summary would follow soon, so that a later one is better."""
+        return self._subject.won(plan) < self._room.budget.growth
+
+    def _turn_start(self) -> int:
+        turn = self._room.case.conversation.current_turn
+        return turn.start if turn else 0
+
+    @cached_property
     def _subject(self) -> Subject:
         return subject_of(self._room, self._standing, self._clearing)
 
+    async def _plan(self) -> Plan | None:
+        return await asyncio.to_thread(getattr, self._subject, "plan")
+
     async def by_force(self, best: Outcome) -> Outcome:
         """Fold without a model, the last thing before an overflow."""
-        subject = self._subject()
-        plan = await asyncio.to_thread(lambda: subject.plan)
+        subject, plan = self._subject, await self._plan()
         if plan is None:
             return best
         source = await kept_originals(subject, plan, self._room.services)
@@ -148,10 +180,11 @@ class Folding:
 
     async def _would_fold(self, outcome: Outcome) -> Outcome | None:
         """Return what the request would be with a summary, which nobody is asked for now."""
-        subject = self._subject()
-        plan = await asyncio.to_thread(lambda: subject.plan)
+        subject, plan = self._subject, await self._plan()
         if plan is None:
             return None
+        if await self._is_put_off(outcome.weight.tokens):
+            return outcome
         text = await asyncio.to_thread(framed, subject, plan, WOULD_STAND_HERE)
         folded = fold(subject.cleared, plan.end, text)
         weight = await self._room.scales.weigh(folded)

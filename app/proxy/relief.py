@@ -12,7 +12,6 @@ from app.proxy.room import Room
 from app.proxy.standing import Standing
 
 LEAST_GAIN = 0.1
-GROWTH_SHARE = 1 / 3
 
 
 async def relieve(room: Room) -> Outcome:
@@ -57,7 +56,7 @@ def is_due(room: Room, tokens: int, standing: Standing) -> bool:
     if tokens < budget.trigger:
         return False
     grown = tokens - (standing.checkpoint.tokens if standing.checkpoint else 0)
-    return grown >= budget.trigger * GROWTH_SHARE or tokens > budget.limit
+    return grown >= budget.growth or tokens > budget.limit
 
 
 async def decide(room: Room, standing: Standing, outcome: Outcome, *, over: bool) -> Outcome:

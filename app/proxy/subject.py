@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from app.chat.conversation import Conversation
+from app.chat.message import Message
 from app.compaction.budget import Budget
 from app.compaction.clearing import Clearing
 from app.compaction.summary.fold import ACKNOWLEDGEMENT, spoken_in
 from app.compaction.summary.marker import Returned, Sign, find_returned
-from app.compaction.summary.plan import Plan, plan, plan_by_turns
+from app.compaction.summary.plan import Plan, carried, plan, plan_by_turns, tail_tokens
 from app.proxy.case import Case
 from app.proxy.history import History
-from app.proxy.scales import Scales
+from app.proxy.scales import Scales, Weight
 from app.proxy.standing import Standing
+from app.proxy.summary_policy import ledger_tokens, verbatim_tokens
 
 LEAST_SHARE = 0.1
 
@@ -87,32 +89,70 @@ class Subject:
     @property
     def growth(self) -> int:
         """What is added until the trigger, where a summary is prepared ahead of it."""
-        return max(0, self.budget.trigger - self.scales.weigh_here(self.standing.visible).tokens)
+        return max(0, self.budget.trigger - self._sent_tokens)
 
     @cached_property
     def plan(self) -> Plan | None:
         """The span that a summary would win most by, nothing if it would win too little."""
         if self.keep_turns is not None:
             return plan_by_turns(self.cleared, self.keep_turns, start=self.start)
-        weight = self.scales.weigh_here(self.cleared)
-        sizes = weight.sizes
-        first = self.cleared.instructions
-        fixed = weight.tokens - sum(sizes[first:])
-        fixed += self.case.policy.summary.summary_tokens(self.budget)
         found = plan(
             self.cleared,
-            sizes,
+            self._sizes,
             self.budget,
             start=self.start,
-            fixed=fixed,
-            growth=self.growth,
+            fixed=self._fixed,
+            tail=tail_tokens(self.budget, self._fixed + self._beside, self.growth),
         )
         wins = found and self.span_tokens(found) >= LEAST_SHARE * self.budget.trigger
         return found if wins else None
 
+    def won(self, its: Plan) -> int:
+        """Return about what a plan takes off the prompt; few summaries are as long as they may."""
+        stays = [*carried(self.cleared, its.end), *range(its.end, len(self.cleared))]
+        left: int = self._fixed + self._beside + sum(self._sizes[index] for index in stays)
+        return self._sent_tokens - left + self._summary_tokens // 2
+
+    @property
+    def _summary_tokens(self) -> int:
+        return self.case.policy.summary.summary_tokens(self.budget)
+
+    @cached_property
+    def _sent_tokens(self) -> int:
+        return self.scales.weigh_here(self.standing.visible).tokens
+
+    @cached_property
+    def _weight(self) -> Weight:
+        return self.scales.weigh_here(self.cleared)
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return self._weight.sizes
+
+    @cached_property
+    def _fixed(self) -> int:
+        """All that no plan can remove: instructions, tools, what a summary may take."""
+        sizes = self._sizes[self.cleared.instructions :]
+        return self._weight.tokens - sum(sizes) + self._summary_tokens
+
+    @cached_property
+    def _beside(self) -> int:
+        """What a fold may keep beside its summary: lost facts and the user's own words."""
+        turn = self.cleared.current_turn
+        earlier = range(self.own_words_start, turn.start if turn else 0)
+        messages = self.cleared.messages
+        words = sum(self._sizes[index] for index in earlier if messages[index].is_user)
+        return ledger_tokens(self.budget) + min(words, verbatim_tokens(self.budget))
+
     def span_tokens(self, its: Plan) -> int:
         """Return the tokens that a plan's span has as it is sent today."""
         return sum(self.sent_sizes[its.start : its.end])
+
+    def originals(self, start: int, end: int) -> list[Message]:
+        """Return messages as the client sent them, before anything in them was cut or cleared."""
+        sent = self.case.conversation.messages
+        origins = self.standing.unfolded.origins[start:end]
+        return [sent[origin] for origin in origins if origin is not None]
 
     def boundary(self, its: Plan) -> int:
         """Return how many of the client's messages a plan's summary stands for."""

@@ -106,7 +106,7 @@ def framed(subject: Subject, plan: Plan, summary: str) -> str:
     earlier = Conversation([Message({"role": "user", "content": it}) for it in subject.spoken])
     words = [*verbatim_user_texts(earlier, 0, len(earlier), room, count), *words]
     known = "\n".join([summary, *words])
-    messages = [*earlier.messages, *conversation.messages[start : plan.end]]
+    messages = [*earlier.messages, *subject.originals(start, plan.end)]
     lost = ledger(messages, known, ledger_tokens(subject.budget), count)
     return folded_text(with_ledger(summary, lost), words)
 

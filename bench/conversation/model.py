@@ -51,7 +51,9 @@ class ScriptedModel:
     async def idle(self) -> None:
         """Wait until nobody is being answered, and give whoever was a moment to digest it."""
         await asyncio.sleep(SECONDS_TO_DIGEST)
-        await self._free.wait()
+        while self._busy:
+            await self._free.wait()
+            await asyncio.sleep(SECONDS_TO_DIGEST)
 
     async def list_models(self, _: web.Request) -> web.Response:
         """Name the one model and its window, as vLLM does."""

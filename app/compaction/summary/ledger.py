@@ -92,18 +92,17 @@ def with_ledger(summary: str, lines: str) -> str:
 
 def _sightings(messages: Sequence[Message]) -> Iterable[_Sighting]:
     found: dict[str, _Sighting] = {}
-    reach = _reach(messages)
+    reach, reach_of_words = _reach(messages, _all_texts), _reach(messages, _own_words)
     for index, message in enumerate(messages):
-        if index < reach and not message.is_user:
-            continue
-        facts: dict[str, Fact] = {}
-        for fact in _facts_of(message):
-            facts.setdefault(fact.text, fact)
-        told = _told_by(message)
+        told = _by_text(_told_by(message)) if index >= reach_of_words else {}
+        is_read = message.is_user or index >= reach
+        facts = _by_text(_facts_of(message)) if is_read else told
         for rank, (text, fact) in enumerate(facts.items()):
             seen = found.setdefault(text, _Sighting(fact, index, rank, message.is_user))
             seen.messages += 1
-            seen.is_told |= text in told
+            if text in told:
+                seen.is_told = True
+                seen.messages += _was_shown(text, messages, index)
             # What the user said stays the user's, whoever repeats it.
             if message.is_user or not seen.by_user:
                 seen.fact, seen.newest, seen.rank = fact, index, rank
@@ -111,19 +110,43 @@ def _sightings(messages: Sequence[Message]) -> Iterable[_Sighting]:
     return found.values()
 
 
-def _told_by(message: Message) -> frozenset[str]:
-    """Return the facts in an assistant's own words, its calls left out."""
+def _by_text(facts: Iterable[Fact]) -> dict[str, Fact]:
+    by_text: dict[str, Fact] = {}
+    for fact in facts:
+        by_text.setdefault(fact.text, fact)
+    return by_text
+
+
+def _told_by(message: Message) -> Iterator[Fact]:
+    """Yield the facts in an assistant's own words, its calls left out."""
+    for text in _own_words(message):
+        yield from facts_in(_plain(text))
+
+
+def _own_words(message: Message) -> list[str]:
     if not message.is_assistant:
-        return frozenset()
-    own = (text for kind, text in message.pieces() if kind == "text")
-    return frozenset(fact.text for text in own for fact in facts_in(_plain(text)))
+        return []
+    return [text for kind, text in message.pieces() if kind == "text"]
 
 
-def _reach(messages: Sequence[Message]) -> int:
-    """Return from where on all messages are read; before it the user's only, to bound the work."""
+def _all_texts(message: Message) -> list[str]:
+    return [text for _, text in message.pieces()]
+
+
+def _was_shown(text: str, messages: Sequence[Message], index: int) -> bool:
+    """Tell whether one of the results right before a message has a text."""
+    while index and messages[index - 1].is_tool_result:
+        index -= 1
+        if any(text in _ends(shown) for shown in _all_texts(messages[index])):
+            return True
+    return False
+
+
+def _reach(messages: Sequence[Message], texts_of: Callable[[Message], list[str]]) -> int:
+    """Return from where on all such texts are read: the newest only, to bound the work."""
     chars = 0
     for index in range(len(messages) - 1, -1, -1):
-        chars += sum(min(len(text), _LONGEST_TEXT) for _, text in messages[index].pieces())
+        chars += sum(min(len(text), _LONGEST_TEXT) for text in texts_of(messages[index]))
         if chars > _MOST_CHARS:
             return index
     return 0
@@ -143,9 +166,14 @@ def _facts_of(message: Message) -> Iterator[Fact]:
 
 def _plain(text: str) -> str:
     """Return what can hold facts: the ends of a text; results folded into it are escaped there."""
-    if len(text) > _LONGEST_TEXT:
-        text = f"{text[: _LONGEST_TEXT // 2]}\n{text[-_LONGEST_TEXT // 2 :]}"
+    text = _ends(text)
     return _NOTE.sub(" ", inert(unescape(text) if "&quot;" in text else text))
+
+
+def _ends(text: str) -> str:
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    return f"{text[: _LONGEST_TEXT // 2]}\n{text[-_LONGEST_TEXT // 2 :]}"
 
 
 def _unescaped(match: re.Match[str]) -> str:

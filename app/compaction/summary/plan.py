@@ -11,6 +11,8 @@ TAIL_SHARE = 0.25
 SMALLEST_TAIL_TOKENS = 2_000
 LARGEST_TAIL_TOKENS = 15_000
 LARGEST_TAIL_SHARE_OF_TRIGGER = 0.4
+LEFT_SHARE_OF_TRIGGER = 0.5
+"""What a fold is to leave of the prompt, so that the next one is far away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +30,16 @@ def plan(
     *,
     start: int,
     fixed: int,
-    growth: int = 0,
+    tail: int,
 ) -> Plan | None:
     """Return the span between an earlier fold and the tail, or None if it would win nothing.
 
-    `sizes` are the messages' tokens, `start` is where the earlier fold ends, and `fixed` is all
-    that no plan can remove: instructions, tools, the earlier fold's text. `growth` is what comes
-    before the summary takes its place: the tail is to have the right size then, not now.
+    `sizes` are the messages' tokens, `start` is where the earlier fold ends, `fixed` is all that
+    no plan can remove: instructions, tools, a summary. `tail` is how many tokens are to stay.
     """
     if budget.trigger <= 0:
         return None
-    room = max(0, tail_tokens(budget) - growth)
-    end = _Tail(conversation, sizes, budget.trigger, room, start).begin(fixed)
+    end = _Tail(conversation, sizes, budget.trigger, tail, start).begin(fixed)
     return _planned(conversation, start, min(end, answered_until(conversation)))
 
 
@@ -85,11 +85,16 @@ def answered_until(conversation: Conversation) -> int:
     return conversation.instructions
 
 
-def tail_tokens(budget: Budget) -> int:
-    """Return how many tokens of the newest messages a plan leaves as they are."""
+def tail_tokens(budget: Budget, before: int = 0, growth: int = 0) -> int:
+    """Return how many tokens of the newest messages a plan leaves as they are.
+
+    They are fewer where much stands `before` them that no plan can remove, and by the `growth`
+    that comes before a fold takes its place: the tail is to have the right size then, not now.
+    """
     share = int(budget.usable * TAIL_SHARE)
-    tokens = max(SMALLEST_TAIL_TOKENS, min(LARGEST_TAIL_TOKENS, share))
-    return min(tokens, int(budget.trigger * LARGEST_TAIL_SHARE_OF_TRIGGER))
+    left = int(budget.trigger * LEFT_SHARE_OF_TRIGGER) - before
+    tokens = max(SMALLEST_TAIL_TOKENS, min(LARGEST_TAIL_TOKENS, share, left))
+    return max(0, min(tokens, int(budget.trigger * LARGEST_TAIL_SHARE_OF_TRIGGER)) - growth)
 
 
 class _Tail:

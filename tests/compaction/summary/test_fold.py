@@ -19,7 +19,7 @@ from app.compaction.summary.fold import (
     neutralised,
     verbatim_user_texts,
 )
-from app.compaction.summary.plan import answered_until, carried, plan, shrunk
+from app.compaction.summary.plan import answered_until, carried, plan, shrunk, tail_tokens
 from tests.conversation.shapes import (
     PIXEL,
     RECORDED,
@@ -127,7 +127,9 @@ def test_strict_templates_take_what_was_planned_and_keep_the_question(
     """BUGS 4, BUGS 24, BUGS 38"""
     talk = conversation(*messages)
     sizes = data.draw(st.lists(st.integers(1, 60), min_size=len(talk), max_size=len(talk)))
-    found = plan(talk, sizes, TINY, start=talk.instructions, fixed=data.draw(st.integers(0, 99)))
+    fixed = data.draw(st.integers(0, 99))
+    tail = tail_tokens(TINY)
+    found = plan(talk, sizes, TINY, start=talk.instructions, fixed=fixed, tail=tail)
     found = found and shrunk(found, talk, sizes, data.draw(st.integers(20, 400)))
 
     folded = fold(talk, found.end, "a summary") if found else talk

@@ -253,6 +253,20 @@ def test_of_a_very_long_span_all_of_the_user_is_read_and_the_newest_of_others() 
     assert found == "- Names: old_name, late_answer"
 
 
+def test_what_was_shown_and_told_is_kept_however_long_ago_that_was() -> None:
+    later = [calls("1"), result("1", "plain words " * 3_000)] * 10
+    told = [calls("0"), result("0", "ERROR state cause_name seen"), says("It is cause_name.")]
+
+    assert lines(*told, *later, user("go")) == "- Names: cause_name"
+
+
+def test_what_was_told_long_ago_and_never_shown_is_not_kept() -> None:
+    later = [calls("1"), result("1", "plain words " * 3_000)] * 10
+    told = [calls("0"), result("0", "all is well"), says("It is cause_name.")]
+
+    assert lines(*told, *later, user("go")) == ""
+
+
 def test_without_room_there_is_no_ledger() -> None:
     assert lines(user("Never touch src/a.py!"), room=0) == ""
     assert lines(user("Never touch src/a.py!"), room=-5) == ""

@@ -48,7 +48,8 @@ def _planned(
     if keep_turns is not None:
         found = plan_by_turns(talk, keep_turns, start=begin)
     else:
-        found = plan(talk, sizes, TINY, start=begin, fixed=fixed, growth=growth)
+        tail = tail_tokens(TINY, growth=growth)
+        found = plan(talk, sizes, TINY, start=begin, fixed=fixed, tail=tail)
     return (found.start, found.end) if found else None
 
 
@@ -68,6 +69,19 @@ def test_the_tail_is_a_quarter_within_bounds_and_never_much_of_the_trigger(
     usable: int, tokens: int
 ) -> None:
     assert tail_tokens(_budget(usable)) == tokens
+
+
+def test_the_tail_leaves_half_of_the_trigger_with_all_that_stands_before_it() -> None:
+    budget = _budget(40_000)
+
+    assert tail_tokens(budget, before=6_000) == 10_000
+    assert tail_tokens(budget, before=9_000) == 16_000 - 9_000
+    assert tail_tokens(budget, before=30_000) == 2_000
+
+
+def test_the_tail_is_smaller_by_what_comes_before_it_is_needed() -> None:
+    assert tail_tokens(_budget(40_000), growth=1_000) == 9_000
+    assert tail_tokens(_budget(40_000), growth=11_000) == 0
 
 
 def test_the_newest_whole_turns_within_the_budget_stay() -> None:
@@ -149,7 +163,7 @@ def test_a_window_without_room_is_never_planned_for() -> None:
     """BUGS 8"""
     talk = conversation(*_agent_run(9))
 
-    assert plan(talk, [10] * 19, _budget(0), start=0, fixed=0) is None
+    assert plan(talk, [10] * 19, _budget(0), start=0, fixed=0, tail=0) is None
 
 
 def test_a_span_begins_where_the_earlier_fold_ended() -> None:
@@ -238,7 +252,7 @@ def test_a_span_ends_at_a_seam_and_leaves_a_tail(
     start = data.draw(st.sampled_from(talk.seams))
     fixed = data.draw(st.integers(0, 120))
 
-    found = plan(talk, sizes, TINY, start=start, fixed=fixed)
+    found = plan(talk, sizes, TINY, start=start, fixed=fixed, tail=tail_tokens(TINY))
 
     assert history == untouched
     if found:
@@ -281,6 +295,6 @@ def test_a_long_run_is_planned_in_linear_time() -> None:
     talk = Conversation.of(_agent_run(10_000))
     assert talk is not None
 
-    found = plan(talk, [10] * 20_001, _budget(100_000), start=0, fixed=0)
+    found = plan(talk, [10] * 20_001, _budget(100_000), start=0, fixed=0, tail=15_000)
 
     assert found == Plan(0, 20_001 - 1_500)
