@@ -50,7 +50,7 @@ class Conversation:
         """View the client's list, or return None if its shape is not understood."""
         if not is_list_of_objects(messages):
             return None
-        conversation = cls(())
+        conversation = cls.__new__(cls)
         conversation.fields = messages
         conversation.origins = range(len(messages))
         return conversation

@@ -1,7 +1,7 @@
 """How many tokens a request may have, and from where on something must be done about it."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 DEFAULT_RESERVE_TOKENS = 20_000
 LARGEST_RESERVE_SHARE = 0.25
@@ -18,8 +18,7 @@ class BudgetPolicy:
     reserve_tokens: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(NamedTuple):
     """A window cut into what the prompt may use and what the answer keeps."""
 
     window: int

@@ -1,7 +1,6 @@
 """What a stage gets and what it gives back."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
@@ -11,8 +10,7 @@ from app.chat.shape import Shape
 NOTHING_CUT: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class StageContext:
+class StageContext(NamedTuple):
     """What a stage may know beside the conversation and its own policy."""
 
     can_see: bool | None = None

@@ -1,14 +1,13 @@
 """Who sent a request: whose tenant it is, and what the upstream is told about it."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from app.upstream.headers import RawHeaders
 
 ANONYMOUS = "anonymous"
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """A client as the proxy knows it; `credentials` go upstream unless we hold a key for it."""
 
     tenant: str

@@ -1,6 +1,5 @@
 """One request to be compacted, and what became of it."""
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from app.chat.conversation import Conversation
@@ -44,8 +43,7 @@ class Case(NamedTuple):
         return Scope(self.tenant, self.to.fingerprint)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of a conversation, and by what."""
 
     conversation: Conversation
@@ -58,9 +56,9 @@ class Outcome:
     """Whether the prompt's prefix changes here: a compaction took place."""
 
     @property
-    def count(self) -> RequestCount:
+    def counted(self) -> RequestCount:
         """The tokens by kind, before calibration."""
-        return self.weight.count
+        return self.weight.counted
 
     @property
     def stages(self) -> tuple[str, ...]:

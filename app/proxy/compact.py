@@ -1,7 +1,6 @@
 """Keep a request inside its window: trim it, and make room when it presses."""
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 
 from app.compaction.budget import Budget
@@ -33,7 +32,7 @@ async def compact(case: Case, services: Services) -> Outcome:
         room = Room(case, budget_by_hand(case), scales, history, services, outcome)
         outcome = await (relieve(room) if is_pressing else repeated(room))
     if outcome.label == "none" and outcome.steps:
-        outcome = replace(outcome, label="trimmed")
+        outcome = outcome._replace(label="trimmed")
     return outcome
 
 
@@ -49,7 +48,7 @@ async def trim(case: Case, services: Services) -> Trimmed:
     services.metrics.offloads.labels("refused").inc(len(unkept))
     if not unkept:
         return trimmed
-    return await _trimmed(case, replace(context, whole=unkept))
+    return await _trimmed(case, context._replace(whole=unkept))
 
 
 async def _trimmed(case: Case, context: StageContext) -> Trimmed:
@@ -70,7 +69,7 @@ def presses(case: Case, weight: Weight, budget: Budget) -> bool:
     # The client's own size too: what a stage drops may have a summary all the same.
     if max(weight.tokens, case.measured.tokens) >= budget.trigger // 2:
         return True
-    policy, count = case.policy, weight.count
+    policy, count = case.policy, weight.counted
     if not policy.idle_seconds or not (count.tool_results or count.media):
         return False
     return policy.most_gain(count, weight.ratio, budget) >= policy.least_gain(budget)

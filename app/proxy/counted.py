@@ -20,7 +20,7 @@ async def counted_case(
     to = services.addressees.of(request.model)
     credentials = services.destinations.credentials_for(to.card, caller)
     measured = await measure(request, to, credentials, services)
-    if measured is not None and measured.count.is_guess:
+    if measured is not None and measured.counted.is_guess:
         await services.tokenizers.loaded(measured.rules.encoding)
         measured = await measure(request, to, credentials, services)
     if measured is None:

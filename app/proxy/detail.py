@@ -39,7 +39,7 @@ def document_of(case: Case, outcome: Outcome, chars: int) -> Told:
     before, after = case.conversation, outcome.conversation
     hands = hands_on(before, outcome)
     left = frozenset(after.origins) if hands else None
-    weight = Weight(case.measured.count, case.measured.tokens)
+    weight = Weight(case.measured.counted, case.measured.tokens)
     message_before = partial(told_before, before, weight, hands, left, chars)
     message_after = partial(told_after, after, outcome.weight, hands, chars)
     is_same = after is before
@@ -119,7 +119,7 @@ def told_after(
 
 def tokens_at(weight: Weight, index: int) -> int:
     """Return one message's tokens; of all of them at once only a few would be shown."""
-    return ceil(weight.count.messages[index] * weight.ratio)
+    return ceil(weight.counted.messages[index] * weight.ratio)
 
 
 def told_message(fields: dict[str, Any], tokens: int, chars: int) -> Told:

@@ -38,8 +38,8 @@ async def answer(request: ChatRequest, to: Addressee, visit: Visit, services: Se
         prepared = await prepared_or_not(request, to, visit, services)
     record.prepared()
     prepared = await sent_until_it_fits(prepared, to, visit, services)
-    if prepared.count is not None:
-        learn(prepared.count, to, record, services)
+    if prepared.counted is not None:
+        learn(prepared.counted, to, record, services)
 
 
 async def sent_until_it_fits(

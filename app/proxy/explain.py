@@ -66,10 +66,10 @@ def tokens_of(measured: Measured) -> dict[str, Any]:
     calibration = measured.calibration
     return {
         "total": measured.tokens,
-        "counted": measured.count.total,
-        "by_kind": by_kind(measured.count),
+        "counted": measured.counted.total,
+        "by_kind": by_kind(measured.counted),
         "encoding": measured.rules.encoding,
-        "is_guess": measured.count.is_guess,
+        "is_guess": measured.counted.is_guess,
         "calibration": {
             **{kind: round(cost, 4) for kind, cost in calibration.factors._asdict().items()},
             "lessons": calibration.lessons,
@@ -118,7 +118,7 @@ def messages_of(measured: Measured, counter: TokenCounter) -> list[dict[str, Any
             {
                 "index": index,
                 "role": message.role,
-                "tokens": measured.count.messages[index],
+                "tokens": measured.counted.messages[index],
                 "by_kind": by_kind(count) | {"overhead": overhead},
                 "turn": turns.get(index),
                 "group": groups[index],

@@ -17,7 +17,7 @@ def with_outcome(
     """Return the explanation with what would be done, in all and to each message."""
     views = [measured.conversation, *(step.conversation for step in outcome.steps)]
     versions = [versions_of(view) for view in views]
-    sizes = dict(zip(outcome.conversation.origins, outcome.count.messages, strict=True))
+    sizes = dict(zip(outcome.conversation.origins, outcome.counted.messages, strict=True))
     hands = [
         (step.stage, *pair) for step, pair in zip(outcome.steps, pairwise(versions), strict=True)
     ]

@@ -189,10 +189,9 @@ class Folding:
         folded = fold(subject.cleared, plan.end, text)
         weight = await self._room.scales.weigh(folded)
         summary = subject.case.policy.summary.summary_tokens(subject.budget)
-        return replace(
-            outcome,
+        return outcome._replace(
             conversation=folded,
-            weight=replace(weight, tokens=weight.tokens + summary),
+            weight=weight._replace(tokens=weight.tokens + summary),
             steps=(*self._room.trimmed.steps, Step(SUMMARY, folded)),
             label="built",
             is_break=True,

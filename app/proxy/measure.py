@@ -1,6 +1,6 @@
 """How large a request is for its model: tokens, window, budget."""
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from app.chat.conversation import Conversation
 from app.chat.request import ChatRequest
@@ -15,13 +15,12 @@ from app.tokens.overheads import CountingRules
 from app.upstream.headers import RawHeaders
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(NamedTuple):
     """A request with its size; `tokens` is the count as this upstream would make it."""
 
     conversation: Conversation
     rules: CountingRules
-    count: RequestCount
+    counted: RequestCount
     calibration: Calibration
     tokens: int
     window: Window | None
@@ -50,7 +49,7 @@ def measured_in(
     measured: Measured, window: Window, request: ChatRequest, policy: ModelPolicy
 ) -> Measured:
     """Return the measured request in a window."""
-    return replace(measured, window=window, budget=budget_in(window, request, policy))
+    return measured._replace(window=window, budget=budget_in(window, request, policy))
 
 
 def budget_in(window: Window, request: ChatRequest, policy: ModelPolicy) -> Budget:

@@ -1,6 +1,6 @@
 """Make a chat request ready to be sent: measured, compacted, noted; or as it came."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from app.chat.request import ChatRequest
 from app.proxy.addressee import Addressee
@@ -17,12 +17,11 @@ from app.tokens.counter import RequestCount
 from app.upstream.overflow import Overflow
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """What is sent upstream, and its tokens if they were counted."""
 
     body: bytes
-    count: RequestCount | None = None
+    counted: RequestCount | None = None
     sent: Sent | None = None
     """What a replay can make smaller, if it may."""
 
@@ -68,10 +67,10 @@ async def prepared(
     note_outcome(record, outcome, len(measured.conversation))
     note_exchange(case, outcome, record, services)
     if observes:
-        return Prepared(request.body, measured.count)
+        return Prepared(request.body, measured.counted)
     body = body_of(case, outcome.conversation)
     sent = Sent(case, outcome, body) if to.policy.replays else None
-    return Prepared(body, outcome.count, sent)
+    return Prepared(body, outcome.counted, sent)
 
 
 async def replayed_or_not(
@@ -93,7 +92,7 @@ async def replayed_or_not(
     note_outcome(visit.record, sent.outcome, len(sent.case.conversation))
     visit.record.replays = sent.replays
     note_exchange(sent.case, sent.outcome, visit.record, services)
-    return Prepared(sent.body, sent.outcome.count, sent)
+    return Prepared(sent.body, sent.outcome.counted, sent)
 
 
 def note_size(record: ExchangeRecord, measured: Measured) -> None:

@@ -67,21 +67,21 @@ async def decide(room: Room, standing: Standing, outcome: Outcome, *, over: bool
         standing.clearing,
         partial(room.scales.pressure_on, budget=room.budget),
     )
-    outcome = replace(outcome, failures=(*outcome.failures, *relieved.failures))
+    outcome = outcome._replace(failures=(*outcome.failures, *relieved.failures))
     weight = await room.scales.weigh(relieved.conversation)
     failed = False
     if over and weight.tokens > room.budget.target and room.case.policy.summary.enabled:
         folding = Folding(room, standing, relieved.clearing)
         folded = await folding.fold(outcome)
         if folded is not None:
-            return replace(folded, failures=outcome.failures)
+            return folded._replace(failures=outcome.failures)
         failed = folding.has_failed
     if is_worth(room, outcome.weight.tokens - weight.tokens, outcome.weight.tokens, over=over):
         less = await room.adopted(
             cleared(room, standing, relieved), outcome.label, outcome.weight.tokens
         )
-        outcome = replace(less or outcome, failures=outcome.failures)
-    return replace(outcome, label="failed-open") if failed else outcome
+        outcome = (less or outcome)._replace(failures=outcome.failures)
+    return outcome._replace(label="failed-open") if failed else outcome
 
 
 def is_worth(room: Room, won: int, tokens: int, *, over: bool) -> bool:

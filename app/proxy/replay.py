@@ -3,7 +3,9 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from app.chat.conversation import Conversation
 from app.chat.request import ChatRequest
@@ -37,15 +39,14 @@ RESULTS_SHARE = 0.9
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """A request as it was sent."""
 
     case: Case
     outcome: Outcome
     body: bytes
     replays: int = 0
-    output: Mapping[str, int] = field(default_factory=dict)
+    output: Mapping[str, int] = MappingProxyType({})
     """What it asks for the answer, where that is less than the client asked."""
 
 
@@ -59,7 +60,7 @@ async def learn_from(sent: Sent, overflow: Overflow, services: Services) -> None
         services.learned_windows.learn(base_url, model, overflow)
     if overflow.prompt_tokens is not None and (overflow.limit or overflow.input_limit):
         usage = (overflow.prompt_tokens, 0)
-        services.calibrations.learn(base_url, model, sent.outcome.count, usage)
+        services.calibrations.learn(base_url, model, sent.outcome.counted, usage)
 
 
 def is_echo(request: ChatRequest, overflow: Overflow) -> bool:
@@ -109,7 +110,7 @@ def as_sent(sent: Sent, outcome: Outcome, limit: int | None, room: int) -> Sent:
     """Return the request with another outcome; where less output was asked, as much as fits."""
     label = "trimmed" if outcome.label == "none" else outcome.label
     steps = (*outcome.steps, Step(REPLAY, outcome.conversation))
-    outcome = replace(outcome, label=label, steps=steps, is_break=True)
+    outcome = outcome._replace(label=label, steps=steps, is_break=True)
     if not sent.output:
         body = body_of(sent.case, outcome.conversation)
         return Sent(sent.case, outcome, body, sent.replays + 1)
@@ -145,13 +146,13 @@ async def ladder(
         yield outcome
     for conversation in media_ladder(outcome.conversation):
         weight = await scales.weigh(conversation)
-        outcome = replace(outcome, conversation=conversation, weight=weight)
+        outcome = outcome._replace(conversation=conversation, weight=weight)
         yield outcome
     policy = sent.case.policy.stages.truncate_tool_output
     for conversation in results_ladder(outcome.conversation, policy):
         weight = await scales.weigh(conversation)
         if overflow.is_bytes or weight.tokens <= room * RESULTS_SHARE:
-            yield replace(outcome, conversation=conversation, weight=weight)
+            yield outcome._replace(conversation=conversation, weight=weight)
 
 
 def results_ladder(
@@ -215,7 +216,7 @@ def with_less_output(sent: Sent, overflow: Overflow) -> Sent | None:
     label = "trimmed" if outcome.label == "none" else outcome.label
     return Sent(
         sent.case,
-        replace(outcome, steps=steps, label=label),
+        outcome._replace(steps=steps, label=label),
         body_with(sent.case, outcome.conversation, output),
         sent.replays + 1,
         output,

@@ -62,8 +62,7 @@ class Room:
         """Return what is sent of a conversation that stands so."""
         if not standing.steps:
             return self.trimmed
-        return replace(
-            self.trimmed,
+        return self.trimmed._replace(
             conversation=standing.visible,
             weight=await self.scales.weigh(standing.visible),
             steps=(*self.trimmed.steps, *standing.steps),
@@ -76,4 +75,4 @@ class Room:
         if outcome.weight.tokens >= below:
             return None
         await self.keep(replace(checkpoint, tokens=outcome.weight.tokens))
-        return replace(outcome, label=label, is_break=True)
+        return outcome._replace(label=label, is_break=True)

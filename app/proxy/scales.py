@@ -1,8 +1,8 @@
 """Weighs a request's conversation, as it came and as it became, in its upstream's own tokens."""
 
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
+from typing import NamedTuple
 
 from app.chat.conversation import Conversation
 from app.chat.request import ChatRequest
@@ -13,23 +13,22 @@ from app.proxy.tokenizers import Tokenizers, definitions_of
 from app.tokens.counter import RequestCount, count_request, media_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """The tokens of a whole request; `count` is before calibration."""
+class Weight(NamedTuple):
+    """The tokens of a whole request; `counted` is before calibration."""
 
-    count: RequestCount
+    counted: RequestCount
     tokens: int
 
     @property
     def ratio(self) -> float:
         """What one counted token comes to at the upstream."""
-        return self.tokens / max(1, self.count.total)
+        return self.tokens / max(1, self.counted.total)
 
     @property
     def sizes(self) -> list[int]:
         """The tokens of each message."""
         ratio = self.ratio
-        return [ceil(tokens * ratio) for tokens in self.count.messages]
+        return [ceil(tokens * ratio) for tokens in self.counted.messages]
 
 
 class Scales:
@@ -45,7 +44,7 @@ class Scales:
         """Return the request's tokens with this conversation."""
         measured = self._measured
         if conversation is measured.conversation:
-            return Weight(measured.count, measured.tokens)
+            return Weight(measured.counted, measured.tokens)
         count = await self._tokenizers.count(self._request, conversation, measured.rules)
         return Weight(count, measured.calibration.estimate(count))
 

@@ -1,13 +1,12 @@
 """How large a model's window is, and who says so."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from app.proxy.learned_windows import Learned
 from app.tokens.windows import known_input_limit, known_window
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """A context window in tokens, with its source: never guessed silently."""
 
     tokens: int
