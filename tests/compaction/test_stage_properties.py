@@ -118,7 +118,9 @@ def policies(draw: st.DrawFn) -> StagePolicies:
 
 
 contexts = st.builds(
-    StageContext, st.sampled_from([None, True, False]), st.sampled_from([None, lambda _: "0" * 8])
+    lambda can_see, name: StageContext(can_see, name),
+    st.sampled_from([None, True, False]),
+    st.sampled_from([None, lambda _: "0" * 8]),
 )
 
 
