@@ -118,7 +118,7 @@ def policies(draw: st.DrawFn) -> StagePolicies:
 
 
 contexts = st.builds(
-    lambda can_see, name: StageContext(can_see, name),
+    lambda can_see, name: StageContext(can_see=can_see, offload_id=name),
     st.sampled_from([None, True, False]),
     st.sampled_from([None, lambda _: "0" * 8]),
 )
