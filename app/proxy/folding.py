@@ -33,7 +33,7 @@ class Folding:
         self.has_failed = False
         """Whether a summary was wanted and could not be had."""
         self.may_wait = False
-        """Whether it is being written while the request goes on without."""
+        """Whether the request goes on without one for now."""
 
     def prepare(self, tokens: int) -> None:
         """Have a summary written while the request goes on, so that it is there at the trigger."""
@@ -71,7 +71,7 @@ class Folding:
         best = outcome
         folding = self
         if prepared is not None and self._is_newer(prepared):
-            least = room.budget.growth if self._fits(best.weight.tokens) else 0
+            least = room.budget.least_growth if self._has_time(best.weight.tokens) else 0
             best, folding = await self.adopted(prepared, "reused", best, least)
             self._refused = prepared.folded_until if best is outcome else 0
         for _ in range(MOST_ROUNDS):
@@ -148,15 +148,15 @@ class Folding:
         """Tell whether a later summary is better than this one, and the request can do without."""
         plan = await self._plan()
         wins_little = plan is not None and self._wins_little(plan)
-        return self._fits(tokens) and (wins_little or self._refused > 0)
+        return self._has_time(tokens) and (wins_little or self._refused > 0)
 
-    def _fits(self, tokens: int) -> bool:
-        """Tell whether a prompt leaves the answer all the room that it asks for."""
-        return tokens <= self._room.budget.usable
+    def _has_time(self, tokens: int) -> bool:
+        """Tell whether a prompt can wait for a better summary."""
+        return tokens <= self._room.budget.patience
 
     def _wins_little(self, plan: Plan) -> bool:
         """Tell whether another summary would follow soon, so that a later one is better."""
-        return self._subject.won(plan) < self._room.budget.growth
+        return self._subject.won(plan) < self._room.budget.least_growth
 
     def _turn_start(self) -> int:
         turn = self._room.case.conversation.current_turn
