@@ -18,6 +18,8 @@ from app.proxy.summaries import PREPARED, Flight, Job
 from app.proxy.summarise import checkpoint_of, framed, kept_originals, summarise
 
 MOST_ROUNDS = 4
+LEAST_BETTER = 1 / 6
+"""The share of the trigger by which a summary must be better than one that is prepared."""
 WOULD_STAND_HERE = "(A summary would stand here.)"
 
 
@@ -46,7 +48,9 @@ class Folding:
     async def _prepare(self, tokens: int) -> bool:
         """Begin to write a summary if one is needed at the trigger; return whether it is."""
         room = self._room
-        if self._is_newer(await room.find(PREPARED)):
+        prepared = await room.find(PREPARED)
+        known = prepared.folded_until if prepared and self._is_newer(prepared) else 0
+        if known > self._turn_start():
             return True
         relieved = await asyncio.to_thread(
             room.case.policy.pipeline.relieve,
@@ -57,7 +61,17 @@ class Folding:
         weight = await room.scales.weigh(relieved.conversation)
         if weight.tokens <= room.budget.target:
             return False
-        return await Folding(room, self._standing, relieved.clearing).begin(tokens) is not None
+        folding = Folding(room, self._standing, relieved.clearing)
+        if known and not await folding.is_much_better(known):
+            return True
+        return await folding.begin(tokens) is not None
+
+    async def is_much_better(self, known: int) -> bool:
+        """Tell whether a summary reaches much further by now than one that is prepared."""
+        plan = await self._plan()
+        self._refused = known
+        least = self._room.budget.trigger * LEAST_BETTER
+        return plan is not None and self._subject.tokens_behind(known, plan) >= least
 
     async def fold(self, outcome: Outcome) -> Outcome | None:
         """Return the request with a summary, or as it is while that may wait, or None without.
