@@ -35,14 +35,19 @@ class Budget(NamedTuple):
         return int(self.trigger * TARGET_SHARE)
 
     @property
-    def growth(self) -> int:
+    def least_growth(self) -> int:
         """What a prompt must grow by before it is folded again, and a fold must make room for."""
         return int(self.trigger * GROWTH_SHARE)
 
     @property
+    def patience(self) -> int:
+        """Up to where a better summary is waited for; the answer keeps all its room."""
+        return min(self.usable, self.trigger + self.least_growth)
+
+    @property
     def late(self) -> int:
         """From where on even a summary that wins little is written."""
-        return (self.trigger + self.usable) // 2
+        return (self.trigger + self.patience) // 2
 
     @property
     def limit(self) -> int:

@@ -18,6 +18,8 @@ from app.proxy.summaries import PREPARED, Flight, Job
 from app.proxy.summarise import checkpoint_of, framed, kept_originals, summarise
 
 MOST_ROUNDS = 4
+LEAST_BETTER = 1 / 6
+"""The share of the trigger by which a summary must be better than one that is prepared."""
 WOULD_STAND_HERE = "(A summary would stand here.)"
 
 
@@ -33,7 +35,7 @@ class Folding:
         self.has_failed = False
         """Whether a summary was wanted and could not be had."""
         self.may_wait = False
-        """Whether it is being written while the request goes on without."""
+        """Whether the request goes on without one for now."""
 
     def prepare(self, tokens: int) -> None:
         """Have a summary written while the request goes on, so that it is there at the trigger."""
@@ -46,7 +48,9 @@ class Folding:
     async def _prepare(self, tokens: int) -> bool:
         """Begin to write a summary if one is needed at the trigger; return whether it is."""
         room = self._room
-        if self._is_newer(await room.find(PREPARED)):
+        prepared = await room.find(PREPARED)
+        known = prepared.folded_until if prepared and self._is_newer(prepared) else 0
+        if known > self._turn_start():
             return True
         relieved = await asyncio.to_thread(
             room.case.policy.pipeline.relieve,
@@ -57,7 +61,17 @@ class Folding:
         weight = await room.scales.weigh(relieved.conversation)
         if weight.tokens <= room.budget.target:
             return False
-        return await Folding(room, self._standing, relieved.clearing).begin(tokens) is not None
+        folding = Folding(room, self._standing, relieved.clearing)
+        if known and not await folding.is_much_better(known):
+            return True
+        return await folding.begin(tokens) is not None
+
+    async def is_much_better(self, known: int) -> bool:
+        """Tell whether a summary reaches much further by now than one that is prepared."""
+        plan = await self._plan()
+        self._refused = known
+        least = self._room.budget.trigger * LEAST_BETTER
+        return plan is not None and self._subject.tokens_behind(known, plan) >= least
 
     async def fold(self, outcome: Outcome) -> Outcome | None:
         """Return the request with a summary, or as it is while that may wait, or None without.
@@ -71,7 +85,7 @@ class Folding:
         best = outcome
         folding = self
         if prepared is not None and self._is_newer(prepared):
-            least = room.budget.growth if self._fits(best.weight.tokens) else 0
+            least = room.budget.least_growth if self._has_time(best.weight.tokens) else 0
             best, folding = await self.adopted(prepared, "reused", best, least)
             self._refused = prepared.folded_until if best is outcome else 0
         for _ in range(MOST_ROUNDS):
@@ -148,15 +162,15 @@ class Folding:
         """Tell whether a later summary is better than this one, and the request can do without."""
         plan = await self._plan()
         wins_little = plan is not None and self._wins_little(plan)
-        return self._fits(tokens) and (wins_little or self._refused > 0)
+        return self._has_time(tokens) and (wins_little or self._refused > 0)
 
-    def _fits(self, tokens: int) -> bool:
-        """Tell whether a prompt leaves the answer all the room that it asks for."""
-        return tokens <= self._room.budget.usable
+    def _has_time(self, tokens: int) -> bool:
+        """Tell whether a prompt can wait for a better summary."""
+        return tokens <= self._room.budget.patience
 
     def _wins_little(self, plan: Plan) -> bool:
         """Tell whether another summary would follow soon, so that a later one is better."""
-        return self._subject.won(plan) < self._room.budget.growth
+        return self._subject.won(plan) < self._room.budget.least_growth
 
     def _turn_start(self) -> int:
         turn = self._room.case.conversation.current_turn

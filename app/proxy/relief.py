@@ -56,7 +56,7 @@ def is_due(room: Room, tokens: int, standing: Standing) -> bool:
     if tokens < budget.trigger:
         return False
     grown = tokens - (standing.checkpoint.tokens if standing.checkpoint else 0)
-    return grown >= budget.growth or tokens > budget.limit
+    return grown >= budget.least_growth or tokens > budget.limit
 
 
 async def decide(room: Room, standing: Standing, outcome: Outcome, *, over: bool) -> Outcome:

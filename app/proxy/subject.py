@@ -7,6 +7,7 @@ from functools import cached_property
 from app.chat.conversation import Conversation
 from app.chat.message import Message
 from app.compaction.budget import Budget
+from app.compaction.checkpoint import index_of
 from app.compaction.clearing import Clearing
 from app.compaction.summary.fold import ACKNOWLEDGEMENT, spoken_in
 from app.compaction.summary.marker import Returned, Sign, find_returned
@@ -147,6 +148,10 @@ class Subject:
     def span_tokens(self, its: Plan) -> int:
         """Return the tokens that a plan's span has as it is sent today."""
         return sum(self.sent_sizes[its.start : its.end])
+
+    def tokens_behind(self, origin: int, its: Plan) -> int:
+        """Return the tokens of a plan's span that stand behind so many of the client's messages."""
+        return sum(self.sent_sizes[index_of(self.cleared, origin) : its.end])
 
     def originals(self, start: int, end: int) -> list[Message]:
         """Return messages as the client sent them, before anything in them was cut or cleared."""

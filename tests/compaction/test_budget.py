@@ -66,3 +66,17 @@ def test_where_the_prompt_is_counted_apart_it_has_its_own_limit() -> None:
 
 def test_the_clear_stages_come_down_to_three_fifths_of_the_trigger() -> None:
     assert Budget.of(100_000, {"max_tokens": 10_000}, POLICY).target == 43_200
+
+
+def test_a_better_summary_is_waited_for_while_the_answer_keeps_its_room() -> None:
+    budget = Budget.of(100_000, {"max_tokens": 10_000}, POLICY)
+
+    assert budget.least_growth == 24_000
+    assert (budget.trigger, budget.late, budget.patience) == (72_000, 81_000, 90_000)
+
+
+def test_with_a_low_threshold_nothing_is_waited_for_far_beyond_it() -> None:
+    low = BudgetPolicy(threshold=0.3, prepare=0.2, reserve_tokens=None)
+    budget = Budget.of(100_000, {"max_tokens": 10_000}, low)
+
+    assert (budget.trigger, budget.patience) == (27_000, 36_000)

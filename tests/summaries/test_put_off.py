@@ -123,3 +123,20 @@ async def test_nothing_is_prepared_that_would_win_little() -> None:
     assert asked_before == 0
     assert USABLE * 0.65 < first.tokens[0] < second.tokens[0] < TRIGGER
     assert [label(it) for it in (first, second)] == ["none", "none"]
+
+
+async def test_what_is_prepared_is_prepared_again_when_the_next_turn_makes_it_much_better() -> None:
+    """The steps that the first one had to spare are in the second, and that is taken."""
+    brain = SummaryModel(window=WINDOW)
+    before = working(old=1_000, steps=9)
+    async with warm(brain, budget={"prepare": 0.65}) as talk:
+        first = await talk.ask(before)
+        await settled(talk, 1)
+        second = await talk.ask([*before, *DONE])
+        await settled(talk, 2)
+        again = await talk.ask([*before, *DONE])
+        crossing = await talk.ask([*before, *DONE, *turns(1, 500, first=30)[1:], user("Go on.")])
+
+    assert [label(it) for it in (first, second, again, crossing)] == [*["none"] * 3, "reused"]
+    assert crossing.tokens[1] < TRIGGER / 2
+    assert len(brain.summaries) == 2
