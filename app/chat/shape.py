@@ -5,8 +5,6 @@ from typing import Any, Final, NamedTuple, Self, TypeGuard
 
 from app.chat.pieces import RESULT_ROLES
 
-INSTRUCTION_ROLES: Final = ("system", "developer")
-
 _ONLY_OBJECTS: Final = frozenset((dict,))
 _BEARERS: Final = (*RESULT_ROLES, "assistant")
 _MOST_BYTES_OF_A_CHARACTER: Final = 4
@@ -52,7 +50,7 @@ def shape_of(messages: Iterable[dict[str, Any]]) -> Shape:
                 longest = max(longest, _most_bytes(content))
         elif content is not None:
             is_plain = False
-    is_led = any(role in roles for role in INSTRUCTION_ROLES)
+    is_led = "system" in roles or "developer" in roles
     return Shape(is_plain, longest, is_led, "user" in roles)
 
 
