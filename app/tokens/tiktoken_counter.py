@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import re
 import zlib
 from binascii import a2b_base64
 from collections.abc import Callable, Hashable
@@ -17,6 +18,7 @@ from app.tokens.rough import rough_tokens
 
 MAX_CACHED_TEXTS: Final = 65_536
 _RANKS = Path(__file__).parent / "ranks"
+_DIGITS_IN_ONE_TOKEN: Final = re.compile(r"[0-9]{2,3}")
 
 
 class _Recipe(NamedTuple):
@@ -90,11 +92,19 @@ class TiktokenCounter:
     """Counts texts by one encoding; before `load` it guesses, and says so.
 
     Texts are known by their 64-bit hashes, which are salted for each process: a collision is next
-    to impossible and costs a wrong count.
+    to impossible and costs a wrong count. With `single_digits` each digit is a token of its own;
+    the encoding is shared in memory, what was counted is not.
     """
 
-    def __init__(self, encoding_name: str, max_texts: int = MAX_CACHED_TEXTS) -> None:
+    def __init__(
+        self,
+        encoding_name: str,
+        max_texts: int = MAX_CACHED_TEXTS,
+        *,
+        single_digits: bool = False,
+    ) -> None:
         self.encoding_name = encoding_name
+        self._tokens_in = _tokens_by_digit if single_digits else _tokens
         self.failure: str | None = None
         self._encoding: tiktoken.Encoding | None = None
         self._known: Generations[int] = Generations(max_texts)
@@ -124,7 +134,7 @@ class TiktokenCounter:
         key = hash(text)
         count = self._known.recall(key)
         if count is None:
-            count = _count(self._encoding, text)
+            count = _count(self._encoding, text, self._tokens_in)
             self._known.remember(key, count)
         return count
 
@@ -157,11 +167,23 @@ class TiktokenCounter:
         return count
 
 
-def _count(encoding: tiktoken.Encoding, text: str) -> int:
+def _tokens(encoding: tiktoken.Encoding, piece: str) -> int:
+    return len(encoding.encode_ordinary(piece))
+
+
+def _tokens_by_digit(encoding: tiktoken.Encoding, piece: str) -> int:
+    """Count a token for each ASCII digit, where our encodings take up to three as one."""
+    joined = _DIGITS_IN_ONE_TOKEN.findall(piece)
+    return len(encoding.encode_ordinary(piece)) + sum(map(len, joined)) - len(joined)
+
+
+def _count(
+    encoding: tiktoken.Encoding, text: str, tokens_in: Callable[[tiktoken.Encoding, str], int]
+) -> int:
     if len(text) <= CHUNK_CHARS:
-        return len(encoding.encode_ordinary(text))
+        return tokens_in(encoding, text)
     if len(text) <= SAMPLED_ABOVE_CHARS:
-        return sum(len(encoding.encode_ordinary(chunk)) for chunk in chunks_of(text))
-    sampled = [(len(encoding.encode_ordinary(piece)), len(piece)) for piece in samples_of(text)]
+        return sum(tokens_in(encoding, chunk) for chunk in chunks_of(text))
+    sampled = [(tokens_in(encoding, piece), len(piece)) for piece in samples_of(text)]
     tokens, chars = map(sum, zip(*sampled, strict=True))
     return round(len(text) * tokens / chars)
