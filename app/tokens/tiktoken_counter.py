@@ -2,11 +2,11 @@
 
 import gzip
 import hashlib
-import re
 import zlib
 from binascii import a2b_base64
 from collections.abc import Callable, Hashable
 from functools import cache
+from itertools import repeat
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
@@ -18,7 +18,6 @@ from app.tokens.rough import rough_tokens
 
 MAX_CACHED_TEXTS: Final = 65_536
 _RANKS = Path(__file__).parent / "ranks"
-_DIGITS_IN_ONE_TOKEN: Final = re.compile(r"[0-9]{2,3}")
 
 
 class _Recipe(NamedTuple):
@@ -172,9 +171,19 @@ def _tokens(encoding: tiktoken.Encoding, piece: str) -> int:
 
 
 def _tokens_by_digit(encoding: tiktoken.Encoding, piece: str) -> int:
-    """Count a token for each ASCII digit, where our encodings take up to three as one."""
-    joined = _DIGITS_IN_ONE_TOKEN.findall(piece)
-    return len(encoding.encode_ordinary(piece)) + sum(map(len, joined)) - len(joined)
+    """Count a token for each ASCII digit, where the encoding takes up to three as one."""
+    tokens = encoding.encode_ordinary(piece)
+    return len(tokens) + sum(map(_further_digits(encoding).get, tokens, repeat(0)))
+
+
+@cache
+def _further_digits(encoding: tiktoken.Encoding) -> dict[int, int]:
+    """Return the tokens of several digits, and how many each has beyond its first."""
+    return {
+        encoding.encode_single_token(f"{number:0{digits}}"): digits - 1
+        for digits in (2, 3)
+        for number in range(10**digits)
+    }
 
 
 def _count(

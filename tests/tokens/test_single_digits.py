@@ -7,6 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from app.tokens.chunks import CHUNK_CHARS, SAMPLED_ABOVE_CHARS
 from app.tokens.overheads import CountingRules, rules_for
 from app.tokens.tiktoken_counter import TiktokenCounter, load_encoding
 
+RANKS = Path(tiktoken_counter.__file__).parent / "ranks"
 LIMITS = RequestLimits(max_depth=64, max_elements=500_000, max_messages=10_000, max_choices=16)
 QWEN = rules_for("Qwen/Qwen3-8B", "vllm")
 LLAMA = rules_for("meta-llama/Llama-3.1-8B-Instruct", "vllm")
@@ -60,9 +62,23 @@ def test_each_digit_is_a_token(text: str, tokens: int) -> None:
     assert BY_DIGIT.known(text) == tokens
 
 
-@given(st.text(alphabet="0123456789 a.,-\n٣½", max_size=120))
+@given(st.text(alphabet="0123456789 a.,-\né中", max_size=120))
 def test_only_runs_of_digits_cost_more(text: str) -> None:
     assert BY_DIGIT.count(text) == O200K.count(text) + further(text)
+
+
+def test_it_is_as_if_the_encoding_split_digits() -> None:
+    sha256, pattern, special_tokens = tiktoken_counter._RECIPES["o200k_base"]
+    splitting = tiktoken.Encoding(
+        "splits digits",
+        pat_str=pattern.replace(r"\p{N}{1,3}", r"\p{N}"),
+        mergeable_ranks=tiktoken_counter._ranks(RANKS / "o200k_base.tiktoken.gz", sha256),
+        special_tokens=special_tokens,
+    )
+    text = Path(tiktoken_counter.__file__).read_text() + "1½23 ٣45² x1y22z333 4444 0x00ff 1️⃣"
+
+    assert BY_DIGIT.count(text) == len(splitting.encode_ordinary(text))
+    assert BY_DIGIT.count(text) > O200K.count(text)
 
 
 @pytest.mark.parametrize("name", ["o200k_base", "cl100k_base"])
