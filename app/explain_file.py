@@ -93,11 +93,12 @@ def head(told: dict[str, Any]) -> Iterator[str]:
     """Yield what holds for the whole request."""
     tokens, window, budget = told["tokens"], told["window"], told["budget"]
     learned = tokens["calibration"]["lessons"]
+    digits = " with single digits" if tokens["single_digits"] else ""
     source = f"calibrated by {learned} answers" if learned else "not calibrated yet"
     yield f"model   {printable(told['model']) or '(none)'}"
     yield (
         f"tokens  {tokens['total']:,} estimated; {tokens['counted']:,} counted by "
-        f"{tokens['encoding']}, {source}"
+        f"{tokens['encoding']}{digits}, {source}"
     )
     yield f"        {listed(tokens['by_kind'])}"
     if window is None:

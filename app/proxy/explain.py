@@ -35,7 +35,7 @@ async def explain(request: ChatRequest, caller: Caller, services: Services) -> d
     """Return the request's explanation, or raise InvalidValue; nothing is sent to the model."""
     case = await counted_case(request, caller, "", services, is_dry=True)
     measured = case.measured
-    counter = services.tokenizers.of(measured.rules.encoding)
+    counter = services.tokenizers.of(measured.rules)
     outcome = await compact(case, services)
     told = await asyncio.to_thread(explanation, request, measured, counter)
     after = await weights_after(case, outcome, services)
@@ -69,6 +69,7 @@ def tokens_of(measured: Measured) -> dict[str, Any]:
         "counted": measured.counted.total,
         "by_kind": by_kind(measured.counted),
         "encoding": measured.rules.encoding,
+        "single_digits": measured.rules.single_digits,
         "is_guess": measured.counted.is_guess,
         "calibration": {
             **{kind: round(cost, 4) for kind, cost in calibration.factors._asdict().items()},

@@ -38,7 +38,7 @@ class Scales:
         self._request = request
         self._measured = measured
         self._tokenizers = tokenizers
-        self._counter = tokenizers.of(measured.rules.encoding)
+        self._counter = tokenizers.of(measured.rules)
 
     async def weigh(self, conversation: Conversation) -> Weight:
         """Return the request's tokens with this conversation."""

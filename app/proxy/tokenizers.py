@@ -32,27 +32,27 @@ MAX_BEGINNINGS = 2_000
 
 
 class Tokenizers:
-    """Gives out counters by encoding; one that is not loaded yet guesses."""
+    """Gives out counters by rules; one that is not loaded yet guesses.
+
+    Each encoding has two, which share it: one takes digits as it does, the other one by one.
+    """
 
     def __init__(self) -> None:
-        self._counters: dict[str, TiktokenCounter] = {}
-        self._hasty: dict[str, _Hasty] = {}
+        self._counters: dict[tuple[str, bool], TiktokenCounter] = {}
+        self._hasty: dict[tuple[str, bool], _Hasty] = {}
         self._loads: dict[str, asyncio.Task[None]] = {}
         self._beginnings: Generations[RequestCount] = Generations(MAX_BEGINNINGS)
         self._threads = ThreadPoolExecutor(THREADS, "tokens")
 
-    def of(self, encoding: str) -> TiktokenCounter:
-        """Return the encoding's counter, and begin to load it when it is asked for first."""
-        counter = self._counters.get(encoding)
-        if counter is None:
-            counter = self._counters[encoding] = TiktokenCounter(encoding)
-            self._hasty[encoding] = _Hasty(counter)
-            self._loads[encoding] = asyncio.create_task(self._load(counter))
-        return counter
+    def of(self, rules: CountingRules) -> TiktokenCounter:
+        """Return the counter for these rules, and begin to load it when it is asked for first."""
+        if rules.encoding not in self._loads:
+            self._add(rules.encoding)
+        return self._counters[rules.encoding, rules.single_digits]
 
     async def loaded(self, encoding: str) -> TiktokenCounter:
-        """Return the encoding's counter when it is loaded, or cannot be."""
-        counter = self.of(encoding)
+        """Return the encoding's own counter when it is loaded, or cannot be."""
+        counter = self.of(CountingRules(encoding))
         await asyncio.wait({self._loads[encoding]})
         return counter
 
@@ -65,11 +65,11 @@ class Tokenizers:
         self, request: ChatRequest, conversation: Conversation, rules: CountingRules
     ) -> RequestCount:
         """Count a request's tokens with this conversation; much that is new in a thread."""
-        counter = self.of(rules.encoding)
+        counter = self.of(rules)
         count = None
         if _is_small(request, conversation):
             with suppress(_TooMuch):
-                hasty = self._hasty[rules.encoding]
+                hasty = self._hasty[rules.encoding, rules.single_digits]
                 count = self._count(request, conversation, hasty, rules, INLINE_CHARS)
         if count is None:
             work = partial(self._count, request, conversation, counter, rules, None)
@@ -113,9 +113,20 @@ class Tokenizers:
             return conversation.fields, NOTHING_COUNTED
         return conversation.rest, known
 
-    async def _load(self, counter: TiktokenCounter) -> None:
+    def _add(self, encoding: str) -> None:
+        for single_digits in (False, True):
+            counter = TiktokenCounter(encoding, single_digits=single_digits)
+            self._counters[encoding, single_digits] = counter
+            self._hasty[encoding, single_digits] = _Hasty(counter)
+        self._loads[encoding] = asyncio.create_task(self._load(encoding))
+
+    async def _load(self, encoding: str) -> None:
+        """Load both counters of an encoding, one behind the other: it is built once."""
         loop = asyncio.get_running_loop()
-        if not await loop.run_in_executor(self._threads, counter.load):
+        counter = self._counters[encoding, False]
+        if await loop.run_in_executor(self._threads, counter.load):
+            self._counters[encoding, True].load()
+        else:
             say(
                 "a tokenizer cannot be loaded: tokens are guessed",
                 WARNING,

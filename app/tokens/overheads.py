@@ -17,6 +17,12 @@ DEFAULT_ENCODING: Final = "o200k_base"
 _OLD_OPENAI = re.compile(r"gpt-4(?![.o\d])|gpt-3[.]?5|text-embedding-")
 _NEW_OPENAI = re.compile(r"(chatgpt|gpt)-[4-9]|o[1-9](?![a-z\d])|computer-use-|codex-mini")
 _GPT_OSS = re.compile(r"gpt-oss")
+# Those who tune a model put their own name before its. Mistral's SentencePiece vocabularies are
+# meant as well as Tekken: neither has a token of two digits.
+_SINGLE_DIGITS = re.compile(
+    r"(?<![a-z\d])(qwen|qwq|qvq"
+    r"|mistral|mixtral|ministral|magistral|devstral|codestral|mathstral|pixtral|voxtral)"
+)
 _OPEN_SERVERS: Final = frozenset(("vllm", "sglang", "llama.cpp", "ollama"))
 
 
@@ -25,6 +31,8 @@ class CountingRules:
     """How a model's prompts are counted; the defaults are those of open-weight templates."""
 
     encoding: str = DEFAULT_ENCODING
+    single_digits: bool = False
+    """Whether each digit is a token of its own, where the encoding takes up to three as one."""
     message_tokens: int = 5
     """Around each message, its role included."""
     reply_tokens: int = 3
@@ -59,7 +67,8 @@ def rules_for(
     """Choose the rules: the registry's words first, then what the name tells, then the defaults.
 
     A name counts as OpenAI's own unless an open server answers to it: operators give their models
-    well-known names. A registry's word that is not known here is left aside.
+    well-known names. A registry's word that is not known here is left aside; an encoding that it
+    tells is taken as it is.
     """
     name = plain_name(model_name)
     told = encoding if encoding in ENCODINGS else None
@@ -67,6 +76,7 @@ def rules_for(
     own = _family_rules(name, upstream_kind)
     return CountingRules(
         encoding=told or _encoding_of(name, upstream_kind) or default_encoding,
+        single_digits=told is None and bool(_SINGLE_DIGITS.search(name)),
         message_tokens=own.message_tokens,
         tools_style=own.tools_style,
         image_family=family or image_family_of(model_name),

@@ -6,6 +6,7 @@ import zlib
 from binascii import a2b_base64
 from collections.abc import Callable, Hashable
 from functools import cache
+from itertools import repeat
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
@@ -90,11 +91,19 @@ class TiktokenCounter:
     """Counts texts by one encoding; before `load` it guesses, and says so.
 
     Texts are known by their 64-bit hashes, which are salted for each process: a collision is next
-    to impossible and costs a wrong count.
+    to impossible and costs a wrong count. With `single_digits` each digit is a token of its own;
+    the encoding is shared in memory, what was counted is not.
     """
 
-    def __init__(self, encoding_name: str, max_texts: int = MAX_CACHED_TEXTS) -> None:
+    def __init__(
+        self,
+        encoding_name: str,
+        max_texts: int = MAX_CACHED_TEXTS,
+        *,
+        single_digits: bool = False,
+    ) -> None:
         self.encoding_name = encoding_name
+        self._tokens_in = _tokens_by_digit if single_digits else _tokens
         self.failure: str | None = None
         self._encoding: tiktoken.Encoding | None = None
         self._known: Generations[int] = Generations(max_texts)
@@ -124,7 +133,7 @@ class TiktokenCounter:
         key = hash(text)
         count = self._known.recall(key)
         if count is None:
-            count = _count(self._encoding, text)
+            count = _count(self._encoding, text, self._tokens_in)
             self._known.remember(key, count)
         return count
 
@@ -157,11 +166,33 @@ class TiktokenCounter:
         return count
 
 
-def _count(encoding: tiktoken.Encoding, text: str) -> int:
+def _tokens(encoding: tiktoken.Encoding, piece: str) -> int:
+    return len(encoding.encode_ordinary(piece))
+
+
+def _tokens_by_digit(encoding: tiktoken.Encoding, piece: str) -> int:
+    """Count a token for each ASCII digit, where the encoding takes up to three as one."""
+    tokens = encoding.encode_ordinary(piece)
+    return len(tokens) + sum(map(_further_digits(encoding).get, tokens, repeat(0)))
+
+
+@cache
+def _further_digits(encoding: tiktoken.Encoding) -> dict[int, int]:
+    """Return the tokens of several digits, and how many each has beyond its first."""
+    return {
+        encoding.encode_single_token(f"{number:0{digits}}"): digits - 1
+        for digits in (2, 3)
+        for number in range(10**digits)
+    }
+
+
+def _count(
+    encoding: tiktoken.Encoding, text: str, tokens_in: Callable[[tiktoken.Encoding, str], int]
+) -> int:
     if len(text) <= CHUNK_CHARS:
-        return len(encoding.encode_ordinary(text))
+        return tokens_in(encoding, text)
     if len(text) <= SAMPLED_ABOVE_CHARS:
-        return sum(len(encoding.encode_ordinary(chunk)) for chunk in chunks_of(text))
-    sampled = [(len(encoding.encode_ordinary(piece)), len(piece)) for piece in samples_of(text)]
+        return sum(tokens_in(encoding, chunk) for chunk in chunks_of(text))
+    sampled = [(tokens_in(encoding, piece), len(piece)) for piece in samples_of(text)]
     tokens, chars = map(sum, zip(*sampled, strict=True))
     return round(len(text) * tokens / chars)

@@ -120,6 +120,12 @@ async def lists(received: Received, line: Line) -> None:
     await answer_json(line, MODELS if received.method == "GET" else {**COMPLETION, "usage": usage})
 
 
+async def test_it_tells_that_digits_are_counted_one_by_one(explained: Explained) -> None:
+    ended = await explained({"model": "qwen3:8b", "messages": []})
+
+    assert "counted by o200k_base with single digits, not calibrated yet" in ended.out
+
+
 async def test_it_prints_a_table(tmp_path: Path) -> None:
     async with fake_model(lists) as model:
         file = tmp_path / "request.json"

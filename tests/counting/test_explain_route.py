@@ -104,6 +104,18 @@ async def test_each_message_and_tool_is_told() -> None:
     assert told["tools"][0]["tokens"] > told["tools"][1]["tokens"] > 0
 
 
+async def test_a_model_that_takes_digits_one_by_one_is_told() -> None:
+    digits = [{"role": "user", "content": "1234567"}]
+    async with meeting(polite) as met:
+        plain = await explained(met, messages=digits)
+        single = await explained(met, model="Qwen/Qwen3-8B", messages=digits)
+
+    assert (plain["tokens"]["single_digits"], single["tokens"]["single_digits"]) == (False, True)
+    assert plain["messages"][0]["by_kind"]["text"] == plain["tokens"]["by_kind"]["text"] == 3
+    assert single["messages"][0]["by_kind"]["text"] == single["tokens"]["by_kind"]["text"] == 7
+    assert single["tokens"]["is_guess"] is False
+
+
 async def test_legacy_functions_and_openai_models_are_told() -> None:
     functions = [{"name": "look", "description": "Look closely."}]
     async with meeting(polite) as met:

@@ -64,7 +64,7 @@ async def test_only_what_is_new_is_read_and_counted(
     write: Callable[[Fields], bytes], rules: CountingRules, tokenizers: Tokenizers
 ) -> None:
     memory = Beginnings()
-    counter = tokenizers.of(rules.encoding)
+    counter = tokenizers.of(rules)
     for turns in range(40, 80, 3):
         body = write({"model": "m", "messages": history(turns), "tools": TOOLS})
         request = read_request(body, LIMITS, memory)
@@ -86,7 +86,7 @@ async def test_what_was_not_counted_by_these_rules_is_read_for_it(tokenizers: To
 
         count = await tokenizers.count(request, conversation_in(request), rules)
 
-        assert count == anew(request, tokenizers.of(rules.encoding), rules)
+        assert count == anew(request, tokenizers.of(rules), rules)
 
 
 @pytest.mark.anyio

@@ -40,6 +40,59 @@ def test_the_registrys_words_come_first() -> None:
     assert rules.image_family == "qwen2-vl:1003520"
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        "Qwen/Qwen2-7B-Instruct",
+        "Qwen/Qwen2.5-VL-7B-Instruct",
+        "qwen2.5-coder:7b",
+        "qwen3:8b",
+        "Qwen3.5-35B-A3B",
+        "qwen-plus",
+        "Qwen/QwQ-32B",
+        "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
+        "mistralai/Mistral-7B-Instruct-v0.3",
+        "mistralai/Mixtral-8x7B-Instruct-v0.1",
+        "open-mistral-nemo",
+        "mistralai/Mistral-Small-3.2-24B-Instruct-2506",
+        "mistral-large-2411",
+        "mistralai/Ministral-8B-Instruct-2410",
+        "mistralai/Devstral-Small-2507",
+        "codestral-2501",
+        "magistral-small:24b",
+        "pixtral-12b",
+        "OpenHermes-2.5-Mistral-7B",
+    ],
+)
+def test_qwens_and_mistrals_names_tell_that_digits_are_single(model: str) -> None:
+    assert rules_for(model).single_digits
+    assert rules_for(model, "vllm", default_encoding="cl100k_base").single_digits
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "gpt-4o",
+        "gpt-4",
+        "openai/gpt-oss-20b",
+        "meta-llama/Llama-3.1-8B-Instruct",
+        "mistralai/llama-3-8b",
+        "deepseek-ai/DeepSeek-R1-Distill-Llama-8B",
+        "deepseek-ai/DeepSeek-V3",
+        "glm-4.6",
+        "fake",
+        "",
+    ],
+)
+def test_other_names_tell_nothing_of_digits(model: str) -> None:
+    assert not rules_for(model).single_digits
+
+
+def test_an_encoding_of_the_registry_is_taken_as_it_is() -> None:
+    assert not rules_for("Qwen/Qwen3-8B", encoding="o200k_base").single_digits
+    assert rules_for("Qwen/Qwen3-8B", encoding="p50k").single_digits
+
+
 def test_unknown_words_of_the_registry_are_left_aside() -> None:
     rules = rules_for("gpt-4o", encoding="p50k", image_family="gpt-9o", image_tokens=99)
 
