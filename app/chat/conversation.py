@@ -38,6 +38,7 @@ class Conversation:
     """
 
     beginning: Beginning = NOTHING
+    _shape: Shape | None = None
 
     def __init__(
         self, messages: Iterable[Message], origins: Sequence[int | None] | None = None
@@ -60,9 +61,14 @@ class Conversation:
         """The messages; made when they are asked for, as most requests are only counted."""
         return tuple(map(Message, self.fields))
 
-    @cached_property
+    @property
     def shape(self) -> Shape:
         """What its messages are like: asked by whoever may have nothing to do."""
+        if self._shape is None:
+            self._shape = self._shape_now()
+        return self._shape
+
+    def _shape_now(self) -> Shape:
         return shape_of(self.fields)
 
     @property
@@ -146,9 +152,8 @@ class GrownConversation(Conversation):
         """All messages."""
         return self._read()
 
-    @cached_property
-    def shape(self) -> Shape:
-        """What its messages are like, those that are not read yet too."""
+    def _shape_now(self) -> Shape:
+        """Return what its messages are like, those that are not read yet too."""
         return self.beginning.shape.with_more(shape_of(self._rest))
 
     @property

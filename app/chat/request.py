@@ -65,7 +65,7 @@ class ChatRequest:
     @cached_property
     def conversation(self) -> Conversation | None:
         """The messages; None if their shape is not understood."""
-        return Conversation.of(self.fields.get("messages"))
+        return Conversation.of(self.options.get("messages"))
 
     @property
     def streams(self) -> bool:

@@ -1,7 +1,7 @@
 """A short name for a conversation, the same for all its requests, that tells nothing of it."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Any
 
@@ -17,33 +17,39 @@ CHARACTERS = 12
 _names: Generations[str] = Generations(1_000)
 
 
-def conversation_name(conversation: Conversation, tenant: str, store: Store) -> str:
-    """Return the name by which the operator's page puts a conversation's requests together.
+def naming(conversation: Conversation, tenant: str, store: Store) -> Callable[[], str]:
+    """Return what finds the name by which the operator's page puts a conversation together.
 
     It is made from how the conversation begins, up to the first user message, and only from the
-    heads of its texts: every request pays for it. The store's secret makes it unguessable. A known
-    beginning with a user's message in it has its name already.
+    heads of its texts, which is all that is kept until somebody asks. The store's secret makes it
+    unguessable. A known beginning with a user's message in it has its name already.
     """
     begun = conversation.beginning
     if not begun.shape.is_asked:
-        return _name(conversation, tenant, store)
+        return partial(_name, _heads(conversation), tenant, store)
     key = (begun.key, tenant, store.address)
     name = _names.recall(key)
     if name is None:
-        name = _name(conversation, tenant, store)
+        name = _name(_heads(conversation), tenant, store)
         _names.remember(key, name)
-    return name
+    return partial(str, name)
 
 
-def _name(conversation: Conversation, tenant: str, store: Store) -> str:
-    pieces = [_key(store.address, tenant)]
+def _heads(conversation: Conversation) -> list[str]:
+    heads: list[str] = []
     for fields in conversation.fields[:MESSAGES]:
         role = fields.get("role")
-        for part in (str(role), *heads_of(fields.get("content"))):
-            piece = part.encode("utf-8", "surrogatepass")
-            pieces += (len(piece).to_bytes(4, "big"), piece)
+        heads += (str(role), *heads_of(fields.get("content")))
         if role == "user":
             break
+    return heads
+
+
+def _name(heads: list[str], tenant: str, store: Store) -> str:
+    pieces = [_key(store.address, tenant)]
+    for head in heads:
+        piece = head.encode("utf-8", "surrogatepass")
+        pieces += (len(piece).to_bytes(4, "big"), piece)
     return sha256(b"".join(pieces)).hexdigest()[:CHARACTERS]
 
 

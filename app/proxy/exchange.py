@@ -34,7 +34,10 @@ async def answer(request: ChatRequest, to: Addressee, visit: Visit, services: Se
     if commands and (command := command_in(request)) is not None:
         await obey(command, to, visit, services)
         return
-    async with KeptAlive(visit, to.policy.summary.keep_alive_seconds):
+    if record.streams:
+        async with KeptAlive(visit, to.policy.summary.keep_alive_seconds):
+            prepared = await prepared_or_not(request, to, visit, services)
+    else:
         prepared = await prepared_or_not(request, to, visit, services)
     record.prepared()
     prepared = await sent_until_it_fits(prepared, to, visit, services)

@@ -2,7 +2,7 @@
 
 from app.compaction.pipeline import Failure, attempt
 from app.proxy.case import Case, Outcome
-from app.proxy.conversation_name import conversation_name
+from app.proxy.conversation_name import naming
 from app.proxy.detail import detail_of
 from app.proxy.services import Services
 from app.telemetry.logs import say_mistake
@@ -19,8 +19,8 @@ def note_exchange(case: Case, outcome: Outcome, record: ExchangeRecord, services
 
 
 def _note(case: Case, outcome: Outcome, record: ExchangeRecord, services: Services) -> None:
-    if not record.conversation:
-        record.conversation = conversation_name(case.conversation, case.tenant, services.store)
+    if record.naming is None:
+        record.naming = naming(case.conversation, case.tenant, services.store)
     # A replay tells of the same chat again, and the first form is not what was sent.
     if record.detail or services.exchanges.takes_detail():
         record.detail = detail_of(case, outcome, show_text=services.exchanges.shows_text)

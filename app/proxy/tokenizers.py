@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
@@ -68,9 +67,11 @@ class Tokenizers:
         counter = self.of(rules)
         count = None
         if _is_small(request, conversation):
-            with suppress(_TooMuch):
-                hasty = self._hasty[rules.encoding, rules.single_digits]
+            hasty = self._hasty[rules.encoding, rules.single_digits]
+            try:
                 count = self._count(request, conversation, hasty, rules, INLINE_CHARS)
+            except _TooMuch:
+                count = None
         if count is None:
             work = partial(self._count, request, conversation, counter, rules, None)
             count = await asyncio.get_running_loop().run_in_executor(self._threads, work)

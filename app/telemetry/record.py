@@ -1,6 +1,7 @@
 """One record for each exchange: headers, log line and metrics are all told from it."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 CHAT = "/v1/chat/completions"
@@ -17,8 +18,8 @@ class ExchangeRecord:
     started: float = field(default_factory=time.perf_counter)
     tenant: str = ""
     model: str = ""
-    conversation: str = ""
-    """A short name that all requests of one conversation share; empty if nobody asked for it."""
+    naming: Callable[[], str] | None = None
+    """Finds a short name that all requests of one conversation share, once somebody asks."""
     streams: bool = False
     mode: str = "on"
     compaction: str = "none"
@@ -52,6 +53,11 @@ class ExchangeRecord:
     seconds: float = 0.0
     detail: bytes = b""
     """What became of each message, for the operator's page: JSON, a few kilobytes."""
+
+    @property
+    def conversation(self) -> str:
+        """The short name of the conversation, empty if it has none."""
+        return self.naming() if self.naming else ""
 
     @property
     def is_odd(self) -> bool:

@@ -148,12 +148,17 @@ class TiktokenCounter:
         found = list(map(self._known.young.get, map(hash, texts)))
         if None not in found:
             return cast("list[int]", found)
-        pairs = list(zip(texts, found, strict=True))
-        if max_cold_chars is not None and self._encoding is not None:
-            unsure = (text for text, count in pairs if count is None)
-            if sum(len(text) for text in unsure if self.known(text) is None) > max_cold_chars:
-                return None
-        return [self.count(text) if count is None else count for text, count in pairs]
+        unsure = [text for text, count in zip(texts, found, strict=True) if count is None]
+        if max_cold_chars is not None and self._exceed(max_cold_chars, unsure):
+            return None
+        counted = map(self.count, unsure)
+        return [next(counted) if count is None else count for count in found]
+
+    def _exceed(self, max_chars: int, texts: list[str]) -> bool:
+        """Tell whether more than that is yet to be counted of the texts."""
+        if self._encoding is None or sum(map(len, texts)) <= max_chars:
+            return False
+        return sum(len(text) for text in texts if self.known(text) is None) > max_chars
 
     def remembered(self, key: Hashable, work: Callable[[], int]) -> int:
         """Return what the key's work came to before; guesses are not remembered."""

@@ -6,7 +6,7 @@ import orjson
 
 from app.chat.beginnings import Beginnings
 from app.chat.request import RequestLimits, read_request
-from app.proxy.conversation_name import CHARS, conversation_name
+from app.proxy.conversation_name import CHARS, naming
 from app.store.memory import MemoryStore
 from tests.conversation.shapes import conversation, image, says, system, text, user
 
@@ -14,7 +14,7 @@ STORE = MemoryStore(b"secret")
 
 
 def name(*messages: dict[str, Any], tenant: str = "t") -> str:
-    return conversation_name(conversation(*messages), tenant, STORE)
+    return naming(conversation(*messages), tenant, STORE)()
 
 
 def test_a_conversation_keeps_its_name_while_it_grows() -> None:
@@ -32,7 +32,7 @@ def test_another_beginning_tenant_or_deployment_has_another_name() -> None:
         name(system("Be rude"), user("one")),
         name(user("one")),
         name(system(), user("one"), tenant="other"),
-        conversation_name(given, "t", MemoryStore(b"another secret")),
+        naming(given, "t", MemoryStore(b"another secret"))(),
     }
 
     assert len(names) == 6
@@ -71,8 +71,8 @@ def test_a_conversation_that_is_not_read_again_has_the_same_name() -> None:
     talks = [request.conversation for request in requests if request.conversation is not None]
 
     for _ in range(2):
-        names = {conversation_name(it, "t", STORE) for it in talks}
-        others = {conversation_name(it, "other", STORE) for it in talks}
+        names = {naming(it, "t", STORE)() for it in talks}
+        others = {naming(it, "other", STORE)() for it in talks}
 
     assert names == {name(*talk)}
     assert others == {name(*talk, tenant="other")}
