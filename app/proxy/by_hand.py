@@ -28,9 +28,7 @@ def is_untouched(case: Case, services: Services) -> bool:
 
 
 async def is_by_hand(case: Case, services: Services) -> bool:
-    """Tell whether this conversation, of whatever size, may have been compacted by hand."""
-    if is_untouched(case, services):
-        return False
+    """Tell whether a conversation that is not surely untouched may have been compacted by hand."""
     return await services.checkpoints.is_marked(case.scope, _ANY_CONVERSATION, KIND)
 
 

@@ -125,9 +125,7 @@ class Checkpoints:
         return self._clock() - asked_at < ASK_AGAIN_SECONDS
 
     async def is_marked(self, scope: Scope, name: bytes, kind: str) -> bool:
-        """Tell whether something was kept under a name."""
-        if self.was_unmarked(scope, kind):
-            return False
+        """Tell whether something was kept under a name, and remember if nothing was."""
         if await self.find(scope, (1,), (name,), kind) is not None:
             self._unmarked.pop((scope, kind), None)
             return True

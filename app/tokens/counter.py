@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from app.chat.media import Media, MediaKind, media_in
 from app.chat.message import Message, PieceKind
-from app.chat.pieces import pieces_of
+from app.chat.pieces import RESULT_ROLES, pieces_of
 from app.chat.shape import shape_of
 from app.tokens.image_tokens import image_tokens
 from app.tokens.overheads import CountingRules
@@ -15,7 +15,6 @@ from app.tokens.tools import schema_tokens, tool_choice_tokens, tools_tokens
 Fields = dict[str, Any]
 
 _RESULT: Final[tuple[PieceKind, ...]] = ("tool_result", "id")
-_RESULT_ROLES: Final = ("tool", "function")
 _MAY_HOLD_MEDIA: Final = (list, dict)
 _NO_TEXTS: Final[dict[PieceKind, int]] = dict.fromkeys(get_args(PieceKind), 0)
 _NO_MEDIA: Final[dict[MediaKind, int]] = dict.fromkeys(get_args(MediaKind), 0)
@@ -202,7 +201,7 @@ class _Tally:
             content = fields.get("content")
             if type(content) is str:
                 size = len(fields)
-                if size == 2 and fields.get("role") not in _RESULT_ROLES:
+                if size == 2 and fields.get("role") not in RESULT_ROLES:
                     add_text(content)
                     continue
                 if size == 3 and fields.get("role") == "tool" and "tool_call_id" in fields:

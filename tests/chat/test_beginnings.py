@@ -16,6 +16,7 @@ from app.chat import beginnings
 from app.chat.beginnings import NOTHING, Beginning, Beginnings
 from app.chat.request import ChatRequest, GrownRequest, RequestLimits, read_request
 from app.errors import BadRequest, InvalidValue, TooDeep
+from tests.conversation.shapes import turn
 
 Fields = dict[str, Any]
 Writer = Callable[[Fields], bytes]
@@ -30,17 +31,6 @@ WRITERS: dict[str, Writer] = {
     "spaced": lambda fields: json.dumps(fields).encode(),
     "in letters of its own": lambda fields: json.dumps(fields, ensure_ascii=False).encode(),
 }
-
-
-def turn(number: int) -> list[Fields]:
-    """A question, a call and its result, about 2.5 KB."""
-    function = {"name": "read", "arguments": json.dumps({"path": f"{number}/" * 40})}
-    call = {"id": f"call_{number}", "type": "function", "function": function}
-    return [
-        {"role": "user", "content": f"Frage {number}: größer?\n" * 30},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": f"call_{number}", "content": f"line {number}\n" * 100},
-    ]
 
 
 def conversation(turns: int) -> list[Fields]:

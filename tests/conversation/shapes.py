@@ -1,5 +1,6 @@
 """Messages in the shapes that real clients send, and strategies for any others."""
 
+import json
 from typing import Any
 
 from hypothesis import strategies as st
@@ -162,3 +163,14 @@ ordinary_messages = st.one_of(
     st.just({"role": "tool", "content": "no id"}),
 )
 histories = st.lists(ordinary_messages, max_size=12)
+
+
+def turn(number: int) -> list[Fields]:
+    """A question, a call and its result, about 2.5 KB."""
+    function = {"name": "read", "arguments": json.dumps({"path": f"{number}/" * 40})}
+    its_call = {"id": f"call_{number}", "type": "function", "function": function}
+    return [
+        {"role": "user", "content": f"Frage {number}: größer?\n" * 30},
+        {"role": "assistant", "content": None, "tool_calls": [its_call]},
+        {"role": "tool", "tool_call_id": f"call_{number}", "content": f"line {number}\n" * 100},
+    ]

@@ -14,6 +14,7 @@ from app.proxy.tokenizers import Tokenizers
 from app.tokens.counter import RequestCount, count_request
 from app.tokens.overheads import CountingRules, rules_for
 from app.tokens.tiktoken_counter import TiktokenCounter
+from tests.conversation.shapes import turn
 
 Fields = dict[str, Any]
 
@@ -21,17 +22,6 @@ LIMITS = RequestLimits(max_depth=64, max_elements=500_000, max_messages=10_000, 
 OPEN = rules_for("Qwen/Qwen3-8B", "vllm")
 OPENAI = rules_for("gpt-4o", "openai")
 TOOLS = [{"type": "function", "function": {"name": "read", "description": "Reads."}}]
-
-
-def turn(number: int) -> list[Fields]:
-    """A question, a call and its result, about 2.5 KB."""
-    function = {"name": "read", "arguments": json.dumps({"path": f"{number}/" * 40})}
-    call = {"id": f"call_{number}", "type": "function", "function": function}
-    return [
-        {"role": "user", "content": f"Frage {number}: größer?\n" * 30},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": f"call_{number}", "content": f"line {number}\n" * 100},
-    ]
 
 
 def history(turns: int) -> list[Fields]:
