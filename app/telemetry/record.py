@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 CHAT = "/v1/chat/completions"
 MODEL_CHARS = 128
@@ -56,8 +57,12 @@ class ExchangeRecord:
 
     @property
     def conversation(self) -> str:
-        """The short name of the conversation, empty if it has none."""
-        return self.naming() if self.naming else ""
+        """The short name of the conversation, empty if it has none; found once."""
+        if self.naming is None:
+            return ""
+        name = self.naming()
+        self.naming = partial(str, name)
+        return name
 
     @property
     def is_odd(self) -> bool:
