@@ -8,14 +8,12 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
-from starlette.exceptions import HTTPException
+from fastapi import FastAPI
 from starlette.routing import Route
 
 from app.chat.beginnings import Beginnings
 from app.chat.request import RequestLimits
 from app.environment import BadConfiguration, overridden
-from app.errors import MethodNotAllowed, NotFound, ProxyError
 from app.policies import exchange_policy, model_policies, plain, plain_or_none
 from app.proxy.addressee import Addressees
 from app.proxy.admission import Admission
@@ -37,7 +35,7 @@ from app.registry.registry import BadRegistry, ModelRegistry, read_registry
 from app.routes.chat import ChatCompletions
 from app.routes.compact import Compact
 from app.routes.dashboard import Dashboard
-from app.routes.error_responses import error_body, error_headers
+from app.routes.error_responses import ERROR_HANDLERS
 from app.routes.explain import Explain
 from app.routes.forward import forwards
 from app.routes.front import Endpoint, Front
@@ -74,14 +72,12 @@ def create_app(
         openapi_url="/openapi.json" if settings.server.docs_enabled else None,
         redoc_url=None,
         redirect_slashes=False,
+        exception_handlers=ERROR_HANDLERS,
     )
     app.include_router(ops_routes(services, admin, metrics_enabled=settings.metrics.enabled))
     if settings.dashboard.enabled:
         dashboard = Dashboard(services, admin, has_key=settings.auth.admin_key is not None)
         app.router.routes.append(Route("/dashboard{rest:path}", dashboard))
-    app.add_exception_handler(HTTPException, answer_http_exception)
-    app.add_exception_handler(ProxyError, answer_proxy_error)
-    app.add_exception_handler(Exception, answer_mistake)
     compact = Compact(services)
     explain = Explain(services)
     offload = Offload(services)
@@ -295,29 +291,3 @@ async def count_regularly(services: Services, pause_seconds: float = 1) -> None:
             refresh(services)
         except Exception as error:  # noqa: BLE001 - figures may be missing, counting goes on
             say_mistake("metrics could not be counted", error)
-
-
-async def answer_http_exception(_: Request, error: Exception) -> Response:
-    """Answer what Starlette refuses in OpenAI's shape."""
-    assert isinstance(error, HTTPException)
-    if error.status_code == 405:
-        return response_of(MethodNotAllowed())
-    return response_of(NotFound())
-
-
-async def answer_proxy_error(_: Request, error: Exception) -> Response:
-    """Answer our own errors on FastAPI's routes."""
-    assert isinstance(error, ProxyError)
-    return response_of(error)
-
-
-async def answer_mistake(_: Request, __: Exception) -> Response:
-    """Answer a mistake of ours without a word about its inside; it is raised again and logged."""
-    return response_of(ProxyError("The proxy made a mistake; its log says where."))
-
-
-def response_of(error: ProxyError) -> Response:
-    """Return the error as a response."""
-    body = error_body(error)
-    headers = {name.decode(): value.decode() for name, value in error_headers(error, body)}
-    return Response(body, error.status, headers)

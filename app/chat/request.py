@@ -24,6 +24,7 @@ from app.errors import BadRequest, InvalidJsonRoot, InvalidValue, TooComplex, To
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STEPWISE_BYTES = 4 * 1024 * 1024
 _SLICE_BYTES = 256 * 1024
+_NESTING = (dict, list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ def is_deeper_than(limit: int, value: object) -> bool:
             child
             for node in level
             for child in (node.values() if type(node) is dict else node)
-            if type(child) is dict or type(child) is list
+            if type(child) in _NESTING
         ]
         if not level:
             return False

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 from app.chat.conversation import Conversation
+from app.chat.shape import Shape
 from app.compaction.clear import clear
 from app.compaction.clearing import Clearing
 from app.compaction.order import StagePolicies, clearing_stages, trimming_stages
@@ -57,6 +58,10 @@ class Pipeline:
         self._trimming: tuple[Stage, ...] = tuple(trimming_stages(policies))
         self._clearing: tuple[ClearStage, ...] = tuple(clearing_stages(policies))
         self._old_max_bytes = policies.clear_old_tool_output.old_max_bytes
+
+    def leaves_alone(self, shape: Shape) -> bool:
+        """Tell at a glance that no trimming stage has anything to do."""
+        return all(stage.leaves_alone(shape) for stage in self._trimming)
 
     def trim(self, conversation: Conversation, context: StageContext) -> Trimmed:
         """Take a conversation through the stages that every request goes through."""

@@ -19,13 +19,17 @@ INLINE_BYTES = 1024 * 1024
 
 async def compact(case: Case, services: Services) -> Outcome:
     """Return what is to be sent instead of the client's conversation, which may be the same."""
-    scales = Scales(case.request, case.measured, services.tokenizers)
+    measured = case.measured
+    weight = Weight(measured.counted, measured.tokens)
+    if is_at_ease(case, weight, services):
+        return Outcome(measured.conversation, weight)
+    scales = Scales(case.request, measured, services.tokenizers)
     trimmed = await trim(case, services)
     weight = await scales.weigh(trimmed.conversation)
     outcome = Outcome(
         trimmed.conversation, weight, trimmed.steps, trimmed.failures, trimmed.notices
     )
-    budget = case.measured.budget
+    budget = measured.budget
     is_pressing = budget is not None and presses(case, weight, budget)
     if is_pressing or (not is_untouched(case, services) and await is_by_hand(case, services)):
         history = await history_of(case.conversation, len(case.request.body))
@@ -34,6 +38,14 @@ async def compact(case: Case, services: Services) -> Outcome:
     if outcome.label == "none" and outcome.steps:
         outcome = outcome._replace(label="trimmed")
     return outcome
+
+
+def is_at_ease(case: Case, weight: Weight, services: Services) -> bool:
+    """Tell at a glance, as of most requests, that there is nothing to trim and room enough."""
+    if not case.policy.pipeline.leaves_alone(case.conversation.shape):
+        return False
+    budget = case.measured.budget
+    return is_untouched(case, services) and not (budget and presses(case, weight, budget))
 
 
 async def trim(case: Case, services: Services) -> Trimmed:

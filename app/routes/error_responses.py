@@ -1,16 +1,25 @@
-"""Our errors as clients read them: OpenAI's shape, as an answer or as a stream's last event."""
+"""Our errors as clients read them: OpenAI's shape, as an answer or as a stream's last event.
+
+`ERROR_HANDLERS` say the same for FastAPI's own routes.
+"""
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 import orjson
+from fastapi import Request, Response
+from starlette.exceptions import HTTPException
 
-from app.errors import ClientGone, ProxyError
+from app.errors import ClientGone, MethodNotAllowed, NotFound, ProxyError
 from app.proxy.visit import Visit
 from app.upstream.headers import RawHeaders
 from app.upstream.usage import StreamTap
 
 FAREWELL_SECONDS = 2
 DONE = b"data: [DONE]\n\n"
+
+Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
 
 
 def error_body(error: ProxyError) -> bytes:
@@ -68,3 +77,32 @@ def last_event(error: ProxyError, tap: StreamTap) -> bytes:
         return b""
     open_line = b"\n\n" if tap.stands_in_a_line else b""
     return open_line + b"data: " + error_body(error) + b"\n\n" + DONE
+
+
+async def _answer_refusal(_: Request, error: Exception) -> Response:
+    """Answer what Starlette refuses."""
+    assert isinstance(error, HTTPException)
+    return _response(MethodNotAllowed() if error.status_code == 405 else NotFound())
+
+
+async def _answer_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ProxyError)
+    return _response(error)
+
+
+async def _answer_mistake(_: Request, __: Exception) -> Response:
+    """Answer a mistake of ours without a word about its inside; it is raised again and logged."""
+    return _response(ProxyError("The proxy made a mistake; its log says where."))
+
+
+def _response(error: ProxyError) -> Response:
+    body = error_body(error)
+    headers = {name.decode(): value.decode() for name, value in error_headers(error, body)}
+    return Response(body, error.status, headers)
+
+
+ERROR_HANDLERS: Final[dict[int | type[Exception], Handler]] = {
+    HTTPException: _answer_refusal,
+    ProxyError: _answer_error,
+    Exception: _answer_mistake,
+}
