@@ -49,13 +49,13 @@ class Call(NamedTuple):
 class Reply:
     """An upstream's answer whose body is still arriving; let go of it whatever happens."""
 
-    __slots__ = ("_stream", "headers", "retried", "status")
+    __slots__ = ("_answer", "headers", "retried", "status")
 
     def __init__(self, answer: Answer, *, retried: bool) -> None:
         self.status = answer.status
         self.retried = retried
         self.headers = answered(answer.headers)
-        self._stream = answer.stream
+        self._answer = answer
 
     @property
     def content_type(self) -> bytes:
@@ -70,23 +70,23 @@ class Reply:
     @property
     def is_whole(self) -> bool:
         """Whether everything has been read."""
-        return self._stream.is_whole
+        return self._answer.is_whole
 
     @property
     def has_news(self) -> bool:
         """Whether there is something to read without waiting, or nothing more to come."""
-        return self._stream.has_news
+        return self._answer.has_news
 
     async def read_some(self) -> bytes:
         """Return the next bytes, nothing at the end."""
         try:
-            return await self._stream.read_some()
+            return await self._answer.read_some()
         except httpx.TransportError as error:
             raise our_error(error) from error
 
     def let_go(self) -> None:
         """Give the connection back if the answer is whole, close it otherwise."""
-        self._stream.let_go()
+        self._answer.let_go()
 
 
 class Upstream:

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import aiohttp
 import httpx
@@ -61,14 +61,6 @@ class Target:
     path: bytes
 
 
-class Answer(NamedTuple):
-    """Status and headers of an answer, and its body as it arrives."""
-
-    status: int
-    headers: RawHeaders
-    stream: "ResponseStream"
-
-
 class PooledTransport(httpx.AsyncBaseTransport):
     """Sends requests over kept-alive connections; make it in the event loop that uses it.
 
@@ -99,7 +91,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         dial = aiohttp.ClientRequest("GET", address, ssl=self._tls)
         return Target(dial, f"{url.scheme}://{address.authority}", url.netloc, url.raw_path)
 
-    async def send(self, target: Target, message: Message, *, fresh: bool = False) -> Answer:
+    async def send(self, target: Target, message: Message, *, fresh: bool = False) -> "Answer":
         """Send a whole request and return its answer as soon as status and headers are in."""
         connection = None if fresh else self._kept.take(target.key)
         if connection is None:
@@ -109,8 +101,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         except BaseException:
             connection.break_off()
             raise
-        stream = ResponseStream(connection, self._kept)
-        return Answer(connection.status, connection.headers, stream)
+        return Answer(connection, self._kept)
 
     async def _dial(self, target: Target) -> Connection:
         with AIOHTTP_ERRORS:
@@ -129,7 +120,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         headers = [header for header in request.headers.raw if header[0].lower() != b"host"]
         body = await request.aread()
         answer = await self.send(target, wire_form(request.method, target, headers, body))
-        return httpx.Response(answer.status, headers=answer.headers, stream=answer.stream)
+        return httpx.Response(answer.status, headers=answer.headers, stream=answer)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -139,10 +130,12 @@ class PooledTransport(httpx.AsyncBaseTransport):
         await self._dialler.close()
 
 
-class ResponseStream(httpx.AsyncByteStream):
-    """The answer's bytes as they arrive; the connection is kept only when it was read whole."""
+class Answer(httpx.AsyncByteStream):
+    """Status, headers, and the body as it arrives; its connection is kept if it is read whole."""
 
     def __init__(self, connection: Connection, kept: KeptConnections) -> None:
+        self.status = connection.status
+        self.headers = connection.headers
         self._connection: Connection | None = connection
         self._kept = kept
         self.is_whole = False
