@@ -14,7 +14,7 @@ from app.environment import BadConfiguration
 from app.server import create_app, make_services, refuse_to_give_keys_away
 from app.serving.crowd import CrowdedProtocol, most_connections, take_more_descriptors
 from app.serving.graceful import DrainPolicy, GracefulServer
-from app.serving.protocol import ConnectionLimits
+from app.serving.limits import ConnectionLimits
 from app.serving.workers import CANNOT_START, Workers
 from app.settings import Settings
 from app.telemetry.logs import ERROR, configure_logging, say
