@@ -77,6 +77,7 @@ class GuardedProtocol(Connection):
         if self._phase is IDLE:
             self._phase = HEAD
             self._fed_bytes = 0
+            self._line_bytes = 0
         self._fed_bytes += len(data)
         body_bytes = self._body_bytes
         try:

@@ -224,6 +224,20 @@ def test_what_is_harmless_breaks_no_limit() -> None:
     assert headers * (len("a") + len("") + 4) <= limits.max_header_line_bytes
 
 
+async def test_a_line_that_came_in_pieces_does_not_count_for_the_next_request(scene: Scene) -> None:
+    async with scene.client() as client:
+        await client.send(b"GET /health HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 700)
+        await asyncio.sleep(0.02)
+        await client.send(b"\r\n\r\n")
+        first = await client.answer()
+        await client.send(b"GET /health?" + b"q" * 500)
+        await asyncio.sleep(0.02)
+        await client.send(b" HTTP/1.1\r\nhost: x\r\n\r\n")
+        second = await client.answer()
+
+    assert (first.status, second.status) == (200, 200)
+
+
 async def test_a_target_that_is_too_long_is_refused(scene: Scene) -> None:
     request = b"GET /v1/models/" + b"x" * 2000 + b" HTTP/1.1\r\nhost: x\r\n\r\n"
 
