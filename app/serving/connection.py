@@ -1,15 +1,14 @@
-"""A client's connection: how it begins, rests between two requests, and ends."""
+"""A client's connection: how it begins and ends, and which requests are on it."""
 
 import asyncio
 
-import uvicorn
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
+from app.serving.clock import give_up_unread
 from app.serving.cycle import Cycle
-from app.serving.deadline import Deadline, give_up_unread
 from app.serving.flow import Flow
-from app.serving.head import IDLE, HeadReader
+from app.serving.head import HeadReader
 from app.serving.limits import ConnectionLimits
 
 LINGER_SECONDS = 5.0
@@ -26,10 +25,6 @@ class Connection(HeadReader, asyncio.Protocol):
     __slots__ = (
         "_arriving",
         "_client",
-        "_deadline",
-        "_idle_since",
-        "_idle_timer",
-        "_keep_alive_seconds",
         "_running",
         "_server",
         "_waiting",
@@ -44,24 +39,17 @@ class Connection(HeadReader, asyncio.Protocol):
     def __init__(
         self,
         limits: ConnectionLimits,
-        config: uvicorn.Config,
         server_state: ServerState,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         super().__init__(limits)
         self.loop = loop
         self.server_state = server_state
-        self._keep_alive_seconds = config.timeout_keep_alive
         self._server: tuple[str, int | None] | None = None
         self._client: tuple[str, int] | None = None
-        self._deadline: Deadline | None = None
-        self._idle_timer: asyncio.TimerHandle | None = None
-        self._idle_since = 0.0
         self._arriving: Cycle | None = None
         self._running: Cycle | None = None
         self._waiting: list[Cycle] = []
-
-    # Its beginning and its end
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection in."""
@@ -74,9 +62,6 @@ class Connection(HeadReader, asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the running request; those that wait behind it are forgotten."""
-        self._forget_deadline()
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
         self.server_state.connections.discard(self)
         running, self._running, self._arriving = self._running, None, None
         self._waiting.clear()
@@ -103,8 +88,6 @@ class Connection(HeadReader, asyncio.Protocol):
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
-    # What the transport and the clock tell
-
     def pause_writing(self) -> None:
         """Learn that the client does not take what was written."""
         self.flow.pause_writing()
@@ -112,31 +95,3 @@ class Connection(HeadReader, asyncio.Protocol):
     def resume_writing(self) -> None:
         """Learn that it does again."""
         self.flow.resume_writing()
-
-    def _forget_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _rest(self) -> None:
-        """Wait for the next request, but not for ever; one timer sees to all pauses."""
-        self._idle_since = self.loop.time()
-        if self._idle_timer is None:
-            self._await_next(self._keep_alive_seconds)
-
-    def _await_next(self, seconds: float) -> None:
-        self._idle_timer = self.loop.call_later(seconds, self._close_if_idle)
-
-    def _close_if_idle(self) -> None:
-        """Close when the next request does not come.
-
-        While a request is there, nothing is awaited: the next timer starts behind its answer.
-        """
-        self._idle_timer = None
-        if self._phase is not IDLE or self._running is not None:
-            return
-        left = self._idle_since + self._keep_alive_seconds - self.loop.time()
-        if left > 0:
-            self._await_next(left)
-        else:
-            self.transport.close()

@@ -15,6 +15,12 @@ class ConnectionLimits:
     max_header_line_bytes: int
     max_headers: int
     stall_seconds: float
+    keep_alive_seconds: float
+
+    @property
+    def shortest_seconds(self) -> float:
+        """The shortest time for which a client is waited."""
+        return min(self.header_seconds, self.body_seconds, self.keep_alive_seconds)
 
     @property
     def harmless_bytes(self) -> int:

@@ -5,6 +5,7 @@ its errors in plain text.
 """
 
 import asyncio
+from math import inf
 from typing import Any
 
 import httptools
@@ -13,9 +14,9 @@ from uvicorn.server import ServerState
 
 from app.errors import BadRequest, HeadersTooLarge, ProxyError, RequestTimeout
 from app.routes.client import ABORT, REFUSED, WATCH
+from app.serving.clock import NOT_YET, Clock
 from app.serving.connection import Connection
 from app.serving.cycle import Cycle
-from app.serving.deadline import Deadline
 from app.serving.flow import HIGH_WATER_BYTES
 from app.serving.head import BODY, HEAD, IDLE, parts_of
 from app.serving.limits import ConnectionLimits
@@ -38,6 +39,7 @@ class GuardedProtocol(Connection):
         "_app_state",
         "_body_began",
         "_body_bytes",
+        "_clock",
         "_line_bytes",
         "_metrics",
         "_refused",
@@ -52,8 +54,9 @@ class GuardedProtocol(Connection):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(limits, config, server_state, _loop or asyncio.get_running_loop())
+        super().__init__(limits, server_state, _loop or asyncio.get_running_loop())
         self.parser = _new_parser(self)
+        self._clock = Clock(self, limits.shortest_seconds)
         self.unwelcome: ProxyError | None = None
         self._app = config.loaded_app
         self._app_state = app_state
@@ -66,7 +69,12 @@ class GuardedProtocol(Connection):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Give the client its time for the first request."""
         super().connection_made(transport)
-        self._deadline = Deadline(self)
+        self._clock.start()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        self._clock.stop()
+        super().connection_lost(exc)
 
     # What arrives
 
@@ -76,6 +84,7 @@ class GuardedProtocol(Connection):
             return
         if self._phase is IDLE:
             self._phase = HEAD
+            self._clock.began = NOT_YET
             self._fed_bytes = 0
             self._line_bytes = 0
         self._fed_bytes += len(data)
@@ -103,8 +112,8 @@ class GuardedProtocol(Connection):
         is_long = self._line_bytes > self._limits.max_header_line_bytes
         if is_long or (self._phase is HEAD and self._is_too_large()):
             self._refuse(HeadersTooLarge())
-        elif self._deadline is None:
-            self._deadline = Deadline(self)
+        elif self._clock.began == NOT_YET:
+            self._clock.start()
 
     def _decline_upgrade(self, rest: bytes) -> None:
         """Read the request again without its wish for another protocol, and nothing behind it.
@@ -129,8 +138,7 @@ class GuardedProtocol(Connection):
         version = self._read_version()
         self._phase = BODY
         self._room = 0
-        if self._deadline is not None:
-            self._forget_deadline()
+        self._clock.began = NOT_YET
         self._body_began = self._body_bytes
         self._begin_cycle(version)
 
@@ -183,8 +191,7 @@ class GuardedProtocol(Connection):
             return  # An upgrade: the parser gives up before the request has begun.
         self._arriving = None
         self._phase = IDLE
-        if self._deadline is not None:
-            self._forget_deadline()
+        self._clock.began = NOT_YET
         if self._encodings and not self.parser.should_keep_alive():
             # A trailer said so, and the parser reads nothing behind it: no one may wait for that.
             cycle.keep_alive = False
@@ -208,29 +215,33 @@ class GuardedProtocol(Connection):
         if self._waiting:
             self._running = self._waiting.pop(0)
             self._running.start(self._app)
-            return
-        self._rest()
+        elif self._phase is IDLE:
+            self._clock.start()
 
     def _close_behind(self, cycle: Cycle) -> None:
         if cycle.more_body or self._refused:
             self._refused = True
-            self._forget_deadline()
+            self._clock.stop()
             self._close_slowly()
         else:
             self.transport.close()
 
-    # Deadlines
+    # What takes too long
 
-    def allowed_seconds(self) -> float:
-        """Return how long the head or the body may take, as far as it is there."""
+    def wait_ends(self, began: float) -> float:
+        """Return until when the head, the body or the next request has time to come."""
         if self._phase is HEAD:
-            return self._limits.header_seconds
-        return self._limits.body_deadline(self._body_bytes - self._body_began)
+            return began + self._limits.header_seconds
+        if self._phase is BODY:
+            return began + self._limits.body_deadline(self._body_bytes - self._body_began)
+        return inf if self._running is not None else began + self._limits.keep_alive_seconds
 
     def on_late(self) -> None:
-        """Refuse a request that does not come."""
-        self._deadline = None
+        """Refuse a request that does not come to its end; close if there is none."""
         if self.transport.is_closing():
+            return
+        if self._phase is IDLE:
+            self.transport.close()
             return
         if self._metrics is not None:
             phase = "headers" if self._phase is HEAD else "body"
@@ -242,7 +253,7 @@ class GuardedProtocol(Connection):
     def _refuse(self, error: ProxyError) -> None:
         """Answer with an error and close; never into the middle of another request's answer."""
         self._refused = True
-        self._forget_deadline()
+        self._clock.stop()
         if self._metrics is not None:
             self._metrics.refused_connections.labels(error.code).inc()
         running = self._running

@@ -88,6 +88,7 @@ def server_of(app: object, settings: Settings) -> GracefulServer:
                 limits.max_header_line_bytes,
                 limits.max_headers,
                 limits.client_stall_seconds,
+                settings.server.keep_alive_seconds,
             ),
         ),
         loop="uvloop" if sys.platform != "win32" else "asyncio",
@@ -98,7 +99,6 @@ def server_of(app: object, settings: Settings) -> GracefulServer:
         proxy_headers=False,
         server_header=False,
         backlog=BACKLOG,
-        timeout_keep_alive=settings.server.keep_alive_seconds,  # type: ignore[arg-type]
     )
     policy = DrainPolicy(settings.server.drain_grace_seconds, settings.server.drain_seconds)
     return GracefulServer(config, policy)

@@ -218,7 +218,7 @@ async def test_a_head_is_refused_before_it_ends(lines: list[str], scene: Scene) 
 
 def test_what_is_harmless_breaks_no_limit() -> None:
     """The shortest headers count for more than their bytes."""
-    limits = ConnectionLimits(1, 1, 4096, 1024, 50, 1)
+    limits = ConnectionLimits(1, 1, 4096, 1024, 50, 1, 1)
     headers = limits.harmless_bytes // len("a:\r\n")
 
     assert headers * (len("a") + len("") + 4) <= limits.max_header_line_bytes
