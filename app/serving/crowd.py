@@ -30,7 +30,7 @@ class CrowdedProtocol(GuardedProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count it; where even refusals become too many it is broken off at once."""
         super().connection_made(transport)
-        beyond = len(self.connections) - self._most
+        beyond = len(self.server_state.connections) - self._most
         if beyond > 0:
             self.unwelcome = TooManyConnections(retry_after=RETRY_SECONDS)
         if beyond > RESERVED_DESCRIPTORS // 4:

@@ -14,7 +14,7 @@ from app.environment import BadConfiguration
 from app.server import create_app, make_services, refuse_to_give_keys_away
 from app.serving.crowd import CrowdedProtocol, most_connections, take_more_descriptors
 from app.serving.graceful import DrainPolicy, GracefulServer
-from app.serving.protocol import ConnectionLimits
+from app.serving.limits import ConnectionLimits
 from app.serving.workers import CANNOT_START, Workers
 from app.settings import Settings
 from app.telemetry.logs import ERROR, configure_logging, say
@@ -88,6 +88,7 @@ def server_of(app: object, settings: Settings) -> GracefulServer:
                 limits.max_header_line_bytes,
                 limits.max_headers,
                 limits.client_stall_seconds,
+                settings.server.keep_alive_seconds,
             ),
         ),
         loop="uvloop" if sys.platform != "win32" else "asyncio",
@@ -98,7 +99,6 @@ def server_of(app: object, settings: Settings) -> GracefulServer:
         proxy_headers=False,
         server_header=False,
         backlog=BACKLOG,
-        timeout_keep_alive=settings.server.keep_alive_seconds,  # type: ignore[arg-type]
     )
     policy = DrainPolicy(settings.server.drain_grace_seconds, settings.server.drain_seconds)
     return GracefulServer(config, policy)

@@ -1,7 +1,9 @@
 """How answers are written: framing, keep-alive, and what an app may not do."""
 
 import asyncio
+import gc
 import socket
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -107,6 +109,28 @@ async def test_a_connection_is_used_again() -> None:
 
             assert answer.body == b"hello"
             assert "connection" not in answer.headers
+
+
+async def test_a_resting_connection_holds_nothing_of_its_last_request() -> None:
+    class Held:
+        """What can be seen to go."""
+
+    held = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["held"] = Held()
+        held.append(weakref.ref(scope["held"]))
+        await answering(b"hello")(scope, receive, send)
+
+    gc.disable()
+    try:
+        async with serving(app) as client:
+            await client.send(GET)
+            await client.answer()
+
+            await eventually(lambda: held[0]() is None)
+    finally:
+        gc.enable()
 
 
 async def test_an_app_may_close_the_connection() -> None:

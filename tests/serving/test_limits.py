@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from app.serving.limits import ConnectionLimits
 from tests.support.fake_model import (
     DONE,
     Behaviour,
@@ -198,6 +199,45 @@ async def test_a_head_that_is_too_large_is_refused(lines: list[str], scene: Scen
     assert scene.chats == []
 
 
+@pytest.mark.parametrize("fault", ["expect: miracles", "a: b\r\nno header", "transfer-encoding: x"])
+async def test_a_head_that_is_too_large_is_refused_for_that(fault: str, scene: Scene) -> None:
+    """Whatever else is wrong behind it: headers are measured when the parser stops."""
+    answer, _ = await scene.ask(chat_request(chat_body(), "x: " + "y" * 1100, fault))
+
+    assert_refused(answer, 431, "headers_too_large")
+
+
+@pytest.mark.parametrize("lines", [["x: " + "y" * 1100], [f"x-{n}: {'y' * 900}" for n in range(5)]])
+async def test_a_head_is_refused_before_it_ends(lines: list[str], scene: Scene) -> None:
+    unfinished = "\r\n".join(["GET /health HTTP/1.1", "host: x", *lines, "x-next: "])
+
+    answer, _ = await scene.ask(unfinished.encode())
+
+    assert_refused(answer, 431, "headers_too_large")
+
+
+def test_what_is_harmless_breaks_no_limit() -> None:
+    """The shortest headers count for more than their bytes."""
+    limits = ConnectionLimits(1, 1, 4096, 1024, 50, 1, 1)
+    headers = limits.harmless_bytes // len("a:\r\n")
+
+    assert headers * (len("a") + len("") + 4) <= limits.max_header_line_bytes
+
+
+async def test_a_line_that_came_in_pieces_does_not_count_for_the_next_request(scene: Scene) -> None:
+    async with scene.client() as client:
+        await client.send(b"GET /health HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 700)
+        await asyncio.sleep(0.02)
+        await client.send(b"\r\n\r\n")
+        first = await client.answer()
+        await client.send(b"GET /health?" + b"q" * 500)
+        await asyncio.sleep(0.02)
+        await client.send(b" HTTP/1.1\r\nhost: x\r\n\r\n")
+        second = await client.answer()
+
+    assert (first.status, second.status) == (200, 200)
+
+
 async def test_a_target_that_is_too_long_is_refused(scene: Scene) -> None:
     request = b"GET /v1/models/" + b"x" * 2000 + b" HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -244,6 +284,20 @@ async def test_many_trailers_are_refused(scene: Scene) -> None:
 
     assert_refused(answer, 431, "headers_too_large")
     assert scene.chats == []
+
+
+async def test_trailers_count_with_the_smallest_head(scene: Scene) -> None:
+    """A21's kin: each of the two is within the limit."""
+    body = chat_body()
+    head = CHUNKED.replace(b"host: x", b"host: x\r\nx-more: " + b"y" * 300)
+    trailers = b"".join(b"x-%02d: %s\r\n" % (n, b"y" * 100) for n in range(37))
+    async with scene.client() as client:
+        await client.send(head)
+        await asyncio.sleep(0.02)
+        await client.send(b"%x\r\n%s\r\n0\r\n%s\r\n" % (len(body), body, trailers))
+        answer = await client.answer()
+
+    assert_refused(answer, 431, "headers_too_large")
 
 
 async def test_a_large_body_before_the_next_head_does_not_count_as_one(scene: Scene) -> None:

@@ -1,0 +1,26 @@
+"""The last answer on a connection whose next request is not taken."""
+
+from app.errors import BadRequest, ProxyError
+from app.routes.error_responses import error_body, error_headers
+from app.routes.front import request_id
+from app.serving.framing import FIRST_LINES
+from app.telemetry.logs import say
+from app.upstream.headers import RawHeaders, head_of
+
+
+def last_answer(error: ProxyError, asked: RawHeaders, default_headers: RawHeaders) -> bytes:
+    """Return the error as it is written, and log it: no endpoint will log this request."""
+    identity = request_id(asked)
+    say("request refused", request_id=identity, status=error.status, code=error.code)
+    body = error_body(error)
+    headers = [*default_headers, *error_headers(error, body)]
+    headers.append((b"x-request-id", identity.encode("ascii")))
+    if not error.closes_connection:
+        headers.append((b"connection", b"close"))
+    return head_of(FIRST_LINES[error.status], headers) + body
+
+
+def cause_of(error: BaseException) -> ProxyError:
+    """Return why the parser gave up: a refusal of ours that it passes on, or its own."""
+    cause = error.__cause__ or error.__context__
+    return cause if isinstance(cause, ProxyError) else BadRequest("The request is not valid HTTP.")
