@@ -37,8 +37,10 @@ class Addressees:
 
     def of(self, model: str) -> Addressee:
         """Return who is meant by a name; anybody's default upstream serves an unknown one."""
+        if len(model) > NAME_CHARS:
+            model = short_for(model)
         found = self._known.get(model)
-        return self._make(bounded(model)) if found is None else found
+        return self._make(model) if found is None else found
 
     def _make(self, model: str) -> Addressee:
         card = self._registry.find(model)
@@ -56,8 +58,10 @@ class Addressees:
         return made
 
 
-def bounded(model: str) -> str:
-    """Return a name, or what stands for an endless one: thousands are remembered in many places."""
-    if len(model) <= NAME_CHARS:
-        return model
-    return f"{model[:64]}...{sha256(model.encode('utf-8', 'surrogatepass')).hexdigest()}"
+def short_for(model: str) -> str:
+    """Return what stands for an endless name, made of its ends and length.
+
+    Names are looked at by many patterns and remembered in many places, thousands of them.
+    """
+    ends = f"{len(model)} {model[:NAME_CHARS]}{model[-NAME_CHARS:]}"
+    return f"{model[:64]}...{sha256(ends.encode('utf-8', 'surrogatepass')).hexdigest()}"
