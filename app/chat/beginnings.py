@@ -26,7 +26,6 @@ INSIDE: Final = b'{"messages":[0,'
 
 _MESSAGE_STARTS: Final = (b'{"role"', b'{"content"')
 _TRIES: Final = 2
-_MOST_BLANKS: Final = 64
 
 
 class Beginning(NamedTuple):
@@ -123,16 +122,17 @@ def _lasting_blocks(body: bytes, fields: Fields) -> int:
 
 def _longer(body: bytes, fields: Fields, begun: Beginning, end: int) -> Beginning | None:
     """Return the longest beginning up to a place, if it is longer than the one that is known."""
-    options = begun.options if begun.messages else _options_before(fields)
-    if _size(options) > MAX_OPTION_BYTES:
+    if not begun.messages and _size(_options_before(fields)) > MAX_OPTION_BYTES:
         return None
     for _ in range(_TRIES):
         end = _last_start(body, begun.end, end)
         if end <= begun.end:
             return None
-        left = _messages_from(body, end, fields)
-        if left:
-            return _beginning(end, fields["messages"][:-left], options, begun, len(body))
+        read = _read_until(body, begun, end)
+        count = _messages_before(read.pop("messages", None), fields["messages"])
+        if count:
+            options = begun.options if begun.messages else read
+            return _beginning(end, fields["messages"][:count], options, begun, len(body))
     return None
 
 
@@ -140,7 +140,7 @@ def _beginning(
     end: int, messages: list[Any], options: Fields, begun: Beginning, body_bytes: int
 ) -> Beginning | None:
     more = messages[1:] if begun.messages else messages
-    if not more or not is_list_of_objects(more):
+    if not more or not is_list_of_objects(more) or _size(options) > MAX_OPTION_BYTES:
         return None
     shape = begun.shape.with_more(shape_of(more))
     return Beginning(0, end, begun.messages + len(more), options, shape, body_bytes)
@@ -151,21 +151,26 @@ def _last_start(body: bytes, start: int, end: int) -> int:
     return max(body.rfind(mark, start, end) for mark in _MESSAGE_STARTS)
 
 
-def _messages_from(body: bytes, place: int, fields: Fields) -> int:
-    """Return how many messages there are from a place on, none if no message begins there.
-
-    From a true one on, a parser that is inside the messages finds all that stands behind it.
-    """
-    if not body[max(0, place - _MOST_BLANKS) : place].rstrip().endswith(b","):
-        return 0
+def _read_until(body: bytes, begun: Beginning, place: int) -> Fields:
+    """Read what stands behind a beginning up to a place, if a list goes on there: with a 0."""
+    start = INSIDE + body[begun.end : place] if begun.messages else body[:place]
     try:
-        rest = orjson.loads(INSIDE + body[place:])
+        read: Fields = orjson.loads(start + b"0]}")
     except orjson.JSONDecodeError:
+        return {}
+    return read
+
+
+def _messages_before(read: object, messages: list[Any]) -> int:
+    """Return how many messages were read up to a place, none if it is in another list.
+
+    A parser that is inside the messages there is so whatever comes behind. The 0 that it was given
+    stands for a message; in another list all messages are behind it, and a 0 is the client's own.
+    """
+    if type(read) is not list or not read or read[-1] != 0:
         return 0
-    first, *messages = rest["messages"]
-    if first != 0 or list(rest)[1:] != _names_behind(fields):
-        return 0  # another list, before the messages or behind them
-    return len(messages) if messages == fields["messages"][-len(messages) :] else 0
+    count = len(read) - 1
+    return count if type(messages[count]) is dict else 0
 
 
 def _size(options: Fields) -> int:

@@ -1,6 +1,6 @@
 """A bounded memory that keeps what is asked for, in as little code and time as can be."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -10,11 +10,13 @@ class Generations(Generic[V]):
     """Values by key, in two generations: what is asked for again moves to the young one.
 
     When the young one is full the old one goes. It needs no lock: what a race loses is found out
-    anew.
+    anew. Values of different sizes are weighed, and `max_values` is what they weigh together.
     """
 
-    def __init__(self, max_values: int) -> None:
+    def __init__(self, max_values: int, weigh: Callable[[V], int] | None = None) -> None:
         self._size = max(1, max_values // 2)
+        self._weigh = weigh
+        self._weight = 0
         self.young: dict[Hashable, V] = {}
         self._old: dict[Hashable, V] = {}
 
@@ -32,6 +34,9 @@ class Generations(Generic[V]):
 
     def remember(self, key: Hashable, value: V) -> None:
         """Keep a value, at the expense of those that nobody asked for."""
-        if len(self.young) >= self._size:
-            self._old, self.young = self.young, {}
+        weight = len(self.young) if self._weigh is None else self._weight
+        if weight >= self._size:
+            self._old, self.young, self._weight = self.young, {}, 0
         self.young[key] = value
+        if self._weigh is not None:
+            self._weight += self._weigh(value)

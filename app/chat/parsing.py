@@ -105,7 +105,12 @@ def may_repeat_a_key(text: bytes, fields: dict[str, Any]) -> bool:
     if not several:
         return False
     written = _written(fields)
-    return any(text.count(key) != written.count(key) for key in several)
+    return any(_times(key, text) != _times(key, written) for key in several)
+
+
+def _times(key: bytes, text: bytes) -> int:
+    """Count a key, and not behind a backslash: a quotation mark may be escaped in two ways."""
+    return text.count(key) - text.count(b"\\" + key)
 
 
 def _may_stand_twice(key: bytes, text: bytes) -> bool:

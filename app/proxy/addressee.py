@@ -1,5 +1,6 @@
 """The model that a request is for: where it is served, and how its requests are treated."""
 
+from hashlib import sha256
 from typing import NamedTuple
 
 from app.proxy.destinations import Destinations
@@ -8,13 +9,14 @@ from app.registry.model_card import ModelCard
 from app.registry.registry import ModelRegistry
 
 REMEMBERED_NAMES = 1_000
-NAME_CHARS = 256
+NAME_CHARS = 1_024
 
 
 class Addressee(NamedTuple):
     """All that follows from a model's name alone."""
 
     model: str
+    """The name by which all that is known of it is remembered; the client's, unless endless."""
     card: ModelCard
     policy: ModelPolicy
     base_url: str
@@ -35,6 +37,8 @@ class Addressees:
 
     def of(self, model: str) -> Addressee:
         """Return who is meant by a name; anybody's default upstream serves an unknown one."""
+        if len(model) > NAME_CHARS:
+            model = short_for(model)
         found = self._known.get(model)
         return self._make(model) if found is None else found
 
@@ -48,8 +52,16 @@ class Addressees:
             self._destinations.base_url_of(card),
             policy.fingerprint + model.encode("utf-8", "replace"),
         )
-        if len(model) <= NAME_CHARS:
-            if len(self._known) >= REMEMBERED_NAMES:
-                self._known.clear()
-            self._known[model] = made
+        if len(self._known) >= REMEMBERED_NAMES:
+            self._known.clear()
+        self._known[model] = made
         return made
+
+
+def short_for(model: str) -> str:
+    """Return what stands for an endless name, made of its ends and length.
+
+    Names are looked at by many patterns and remembered in many places, thousands of them.
+    """
+    ends = f"{len(model)} {model[:NAME_CHARS]}{model[-NAME_CHARS:]}"
+    return f"{model[:64]}...{sha256(ends.encode('utf-8', 'surrogatepass')).hexdigest()}"

@@ -46,4 +46,4 @@ def budget_by_hand(case: Case) -> Budget:
     if measured.budget is not None:
         return measured.budget
     window = max(ASSUMED_WINDOW, ASSUMED_ROOM * measured.tokens)
-    return Budget.of(window, case.request.fields, case.policy.budget)
+    return Budget.of(window, case.request.options, case.policy.budget)

@@ -13,6 +13,7 @@ MESSAGES = 8
 PARTS = 8
 CHARS = 2_000
 CHARACTERS = 12
+KEPT_CHARS = 8_000
 
 _names: Generations[str] = Generations(1_000)
 
@@ -21,12 +22,16 @@ def naming(conversation: Conversation, tenant: str, store: Store) -> Callable[[]
     """Return what finds the name by which the operator's page puts a conversation together.
 
     It is made from how the conversation begins, up to the first user message, and only from the
-    heads of its texts, which is all that is kept until somebody asks. The store's secret makes it
-    unguessable. A known beginning with a user's message in it has its name already.
+    heads of its texts, which is all that is kept until somebody asks, and not if they are many.
+    The store's secret makes it unguessable. A known beginning with a user's message in it has its
+    name already.
     """
     begun = conversation.beginning
     if not begun.shape.is_asked:
-        return partial(_name, _heads(conversation), tenant, store)
+        heads = _heads(conversation)
+        if sum(map(len, heads)) <= KEPT_CHARS:
+            return partial(_name, heads, tenant, store)
+        return partial(str, _name(heads, tenant, store))
     key = (begun.key, tenant, store.address)
     name = _names.recall(key)
     if name is None:
@@ -39,7 +44,7 @@ def _heads(conversation: Conversation) -> list[str]:
     heads: list[str] = []
     for fields in conversation.fields[:MESSAGES]:
         role = fields.get("role")
-        heads += (str(role), *heads_of(fields.get("content")))
+        heads += (role[:CHARS] if type(role) is str else "", *heads_of(fields.get("content")))
         if role == "user":
             break
     return heads

@@ -54,7 +54,7 @@ async def own_seat(case: Case, budget: Budget, services: Services) -> Seat:
     """
     base_url = case.to.base_url
     listing = await services.windows.of(base_url, case.credentials)
-    policy, model = case.policy.summary, case.request.model
+    policy, model = case.policy.summary, case.to.model
     is_configured = policy.base_url in (None, base_url) and policy.model in (None, model)
     key = policy.api_key if is_configured else None
     return Seat(

@@ -27,7 +27,7 @@ INLINE_BYTES = 1024 * 1024
 INLINE_MESSAGES = 2_000
 INLINE_CHARS = 16 * 1024
 THREADS = 2
-MAX_BEGINNINGS = 2_000
+MAX_MESSAGES = 500_000
 
 
 class Tokenizers:
@@ -40,7 +40,7 @@ class Tokenizers:
         self._counters: dict[tuple[str, bool], TiktokenCounter] = {}
         self._hasty: dict[tuple[str, bool], _Hasty] = {}
         self._loads: dict[str, asyncio.Task[None]] = {}
-        self._beginnings: Generations[RequestCount] = Generations(MAX_BEGINNINGS)
+        self._beginnings: Generations[RequestCount] = Generations(MAX_MESSAGES, _weight_of)
         self._threads = ThreadPoolExecutor(THREADS, "tokens")
 
     def of(self, rules: CountingRules) -> TiktokenCounter:
@@ -144,6 +144,11 @@ def definitions_of(options: Fields, conversation: Conversation) -> Definitions:
         options.get("response_format"),
         conversation.shape.is_led,
     )
+
+
+def _weight_of(count: RequestCount) -> int:
+    """Return how much room a count takes, in messages: that of a few is more than their numbers."""
+    return 50 + len(count.messages)
 
 
 def _is_small(request: ChatRequest, conversation: Conversation) -> bool:

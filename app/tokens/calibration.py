@@ -238,11 +238,28 @@ def _numbers(values: list[float]) -> Vector:
 
 
 def _is_covariance(matrix: Matrix) -> bool:
-    """Tell whether variances are positive and in bounds, and what is beside them fits them."""
-    return len(matrix) == _KINDS and all(
-        0 < matrix[n][n] <= 4 * _DOUBT[n][n]
-        and abs(matrix[n][m] - matrix[m][n]) <= 1e-6 * (1 + abs(matrix[n][m]))
-        and matrix[n][m] * matrix[m][n] <= 1.001 * matrix[n][n] * matrix[m][m]
-        for n in range(_KINDS)
-        for m in range(_KINDS)
+    """Tell whether variances are in bounds, both halves are alike, and any mixture has one."""
+    return (
+        len(matrix) == _KINDS
+        and all(matrix[n][n] <= 4 * _DOUBT[n][n] for n in range(_KINDS))
+        and all(
+            abs(matrix[n][m] - matrix[m][n]) <= 1e-6 * (1 + abs(matrix[n][m]))
+            for n in range(_KINDS)
+            for m in range(n)
+        )
+        and _is_positive(matrix)
     )
+
+
+def _is_positive(matrix: Matrix) -> bool:
+    """Tell whether every mixture of kinds has a positive variance, by Cholesky's method."""
+    roots: list[list[float]] = []
+    for n, row in enumerate(matrix):
+        root: list[float] = []
+        for m, other in enumerate(roots):
+            root.append((row[m] - _dot(root, other)) / other[m])
+        rest = row[n] - _dot(root, root)
+        if not rest > 0:
+            return False
+        roots.append([*root, sqrt(rest)])
+    return True

@@ -183,7 +183,7 @@ class _Tally:
             known.audio + media["audio"],
             known.video + media["video"],
             known.overhead + self._overhead + frame,
-            is_guess,
+            is_guess or known.is_guess,
         )
 
     def add(

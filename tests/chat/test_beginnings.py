@@ -231,6 +231,42 @@ def test_another_list_of_the_same_objects_is_not_taken_for_the_messages(place: s
         assert found.end < body.index(b'"others"')
 
 
+def with_copies(copies: list[Fields], end: bytes = b"") -> bytes:
+    """A body with a list of messages that another list of its name replaces."""
+    messages = [{"role": "user", "content": f"{n}" * 50} for n in range(300)]
+    listed = b",".join(map(orjson.dumps, [*messages[-200:], *copies]))
+    return b'{"messages":%b,"others":[0,%b],"others":[]%b}' % (orjson.dumps(messages), listed, end)
+
+
+def test_a_list_that_another_of_its_name_replaces_is_not_taken_for_the_messages() -> None:
+    """It ends as the messages do, and what stands behind it is named as what stands behind them."""
+    with small_blocks(4_096):
+        memory = knowing(with_copies([]))
+        body = with_copies([{"role": "user", "content": "Something else."}])
+
+        assert outcome(body, memory) == outcome(body)
+
+
+def test_what_stands_before_is_not_what_replaces_it_behind() -> None:
+    def body(turns: int, end: bytes) -> bytes:
+        written = orjson.dumps({"temperature": 1, "user": "a", "messages": conversation(turns)})
+        return written.removesuffix(b"}") + end
+
+    memory = knowing(body(60, b',"user":"' + b"b" * 200 + b'","temperature":true}'))
+    grown = read_request(body(61, b"}"), LIMITS, memory)
+
+    assert isinstance(grown, GrownRequest)
+    assert repr(told(grown)) == repr(outcome(body(61, b"}")))
+
+
+def test_what_is_long_before_is_not_kept_because_it_is_replaced_by_something_short() -> None:
+    long = orjson.dumps({"user": "x" * 2_000, "messages": conversation(60)})
+
+    memory = knowing(long.removesuffix(b"}") + b',"user":""}')
+
+    assert len(memory._known) == 0
+
+
 def test_the_memory_is_bounded_and_keeps_no_text() -> None:
     memory = Beginnings(max_blocks=20)
 
@@ -354,3 +390,31 @@ def test_a_body_is_read_as_if_for_the_first_time(bodies: list[bytes], block: int
     with small_blocks(block):
         for body in bodies:
             assert outcome(body, memory) == outcome(body)
+
+
+@st.composite
+def bodies_that_repeat_names(draw: st.DrawFn) -> list[bytes]:
+    """Bodies with a list that begins and ends as the messages do, and a name that stands twice."""
+    messages = draw(st.lists(MESSAGES, min_size=3, max_size=8))
+    copies = [0, *messages[draw(st.integers(0, 2)) :]]
+    name = draw(st.sampled_from(["a", "tools", "messages"]))
+    again = (name, draw(VALUES | st.just([])))
+    pairs = draw(st.permutations([("messages", messages), (name, copies), again]))
+    text = ",".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in pairs)
+    body = b"{%b}" % text.encode()
+    ends = [b"]}", b'],"%b":[]}' % name.encode(), b'],"n":1}']
+    cuts = st.sampled_from(
+        [at for at in range(len(body)) if body[at - 1 : at + 1] in (b"}]", b"},")]
+    )
+    more = b',{"role":"user","content":"more"}'
+    changed = [body[: draw(cuts)] + more + draw(st.sampled_from(ends)) for _ in range(3)]
+    return [body, *changed, body]
+
+
+@settings(deadline=None, max_examples=150)
+@given(bodies_that_repeat_names(), st.integers(16, 64))
+def test_names_that_stand_twice_hide_nothing(bodies: list[bytes], block: int) -> None:
+    memory = Beginnings()
+    with small_blocks(block):
+        for body in bodies:
+            assert repr(outcome(body, memory)) == repr(outcome(body))

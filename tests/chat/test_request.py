@@ -284,6 +284,8 @@ def test_too_many_messages_are_refused() -> None:
         (r'{"model": "a", "mod\u0065l": "b", "x": "\u00e9"}', r'{"model":"b","x":"\u00e9"}'),
         (r'{"stream": true, "st\u0072eam": false}', '{"stream":false}'),
         (r'{"model": "a", "x": "a \"model", "model": "b"}', r'{"model":"b","x":"a \"model"}'),
+        (r'{"model":"a","model":"b","x":"\u0022model"}', r'{"model":"b","x":"\"model"}'),
+        (r'{"n": 99, "n": 1, "x": "\\\u0022n"}', r'{"n":1,"x":"\\\"n"}'),
         (r'{"x": "\\", "model": "a", "y": "\\","model": "b"}', r'{"x":"\\","model":"b","y":"\\"}'),
     ],
 )

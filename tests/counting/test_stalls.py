@@ -15,7 +15,7 @@ import pytest
 
 from app.chat.generations import Generations
 from app.chat.request import STEPWISE_BYTES, RequestLimits, read_request
-from app.proxy.tokenizers import MAX_BEGINNINGS
+from app.proxy.tokenizers import MAX_MESSAGES
 from app.tokens.tiktoken_counter import MAX_CACHED_TEXTS, load_encoding
 from tests.counting.pictures import image, png, text
 from tests.support.fake_model import COMPLETION, Line, Received, answer_json, fake_model, on_chat
@@ -139,7 +139,7 @@ async def least_added_lag(name: str, proxy: Proxy, body: bytes) -> tuple[float, 
 def forget(proxy: Proxy) -> None:
     """Make every text new to the proxy."""
     tokenizers = proxy.services.tokenizers
-    tokenizers._beginnings = Generations(MAX_BEGINNINGS)
+    tokenizers._beginnings = Generations(MAX_MESSAGES)
     for counter in tokenizers._counters.values():
         counter._known = Generations(MAX_CACHED_TEXTS)
 

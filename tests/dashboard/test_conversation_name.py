@@ -1,12 +1,13 @@
 """The name by which a conversation's requests are put together."""
 
+from functools import partial
 from typing import Any
 
 import orjson
 
 from app.chat.beginnings import Beginnings
 from app.chat.request import RequestLimits, read_request
-from app.proxy.conversation_name import CHARS, naming
+from app.proxy.conversation_name import CHARS, KEPT_CHARS, naming
 from app.store.memory import MemoryStore
 from tests.conversation.shapes import conversation, image, says, system, text, user
 
@@ -77,3 +78,24 @@ def test_a_conversation_that_is_not_read_again_has_the_same_name() -> None:
     assert names == {name(*talk)}
     assert others == {name(*talk, tenant="other")}
     assert "fields" not in vars(requests[-1])
+
+
+def test_what_is_kept_until_somebody_asks_is_bounded() -> None:
+    """Five hundred rows wait for somebody to look."""
+    parts = {"role": "system", "content": [{"type": "text", "text": "x" * CHARS}] * 8}
+    loud = {"role": "x" * 1_000_000, "content": ""}
+    odd = {"role": ["x"] * 1_000_000, "content": ""}
+
+    for messages in ([parts] * 8, [loud, user("hi")], [odd, user("hi")]):
+        found = naming(conversation(*messages), "t", STORE)
+
+        assert isinstance(found, partial)
+        assert sum(map(len, found.args[0])) <= KEPT_CHARS
+        assert len(found()) == 12
+
+
+def test_a_long_beginning_is_told_from_another() -> None:
+    parts = {"role": "system", "content": [{"type": "text", "text": "x" * CHARS}] * 8}
+
+    assert name(*[parts] * 3, user("one")) == name(*[parts] * 3, user("one"), says("ok"))
+    assert name(*[parts] * 3, user("one")) != name(*[parts] * 3, user("two"))

@@ -1,10 +1,17 @@
 """Who a request is for, by the model's name alone."""
 
+import gc
+import json
+from typing import Any
+
+import pytest
+
 from app.proxy.addressee import NAME_CHARS, REMEMBERED_NAMES, Addressees
 from app.registry.model_card import ModelCard
 from app.registry.registry import ModelRegistry
 from app.server import make_services
-from tests.support.live import settings
+from tests.support.fake_model import fake_model, polite
+from tests.support.live import chat_body, http_client, running_proxy, settings
 
 
 def addressees(*cards: ModelCard) -> Addressees:
@@ -25,9 +32,19 @@ def test_names_without_end_are_not_kept() -> None:
 
     for number in range(REMEMBERED_NAMES + 10):
         known.of(f"model-{number}")
-    known.of("x" * (NAME_CHARS + 1))
 
     assert len(known._known) == 10
+
+
+def test_of_an_endless_name_nothing_is_kept_but_what_tells_it_from_others() -> None:
+    known = addressees()
+    longest, longer, other = "x" * NAME_CHARS, "x" * (NAME_CHARS + 1), "x" * NAME_CHARS + "\ud800"
+
+    assert known.of(longest).model == longest
+    assert known.of(longer) == known.of(longer)
+    assert len({known.of(name).fingerprint for name in (longest, longer, other)}) == 3
+    assert max(len(name) for name in known._known) == NAME_CHARS
+    assert len(known.of(longer).card.name) < 200
 
 
 def test_models_of_different_names_share_no_fingerprint() -> None:
@@ -35,3 +52,27 @@ def test_models_of_different_names_share_no_fingerprint() -> None:
 
     assert known.of("a").fingerprint != known.of("b").fingerprint
     assert known.of("\ud800").fingerprint
+
+
+@pytest.mark.anyio
+async def test_who_sends_endless_names_does_not_fill_the_memory() -> None:
+    """All that is remembered by a model's name would be as long as the client likes."""
+    names = [f"{number}" + "x" * 1_000_000 for number in range(3)]
+    async with (
+        fake_model(polite) as model,
+        running_proxy(model.url) as proxy,
+        http_client(proxy) as client,
+    ):
+        for name in names:
+            await client.post("/v1/chat/completions", content=chat_body(model=name))
+        sent = [json.loads(it.body)["model"] for it in model.requests if it.method == "POST"]
+        held = [it for it in gc.get_objects() if type(it) is dict and holds_long(it)]
+
+    assert sent == names
+    assert held == []
+
+
+def holds_long(held: dict[Any, Any]) -> bool:
+    """Tell whether a key is, or has in it, a text of a megabyte."""
+    parts = (part for key in held for part in (key if type(key) is tuple else (key,)))
+    return any(type(part) in (str, bytes) and len(part) >= 1_000_000 for part in parts)

@@ -21,7 +21,7 @@ BOUNDS = {
     "app.proxy.last_seen": {"REMEMBERED": 500},
     "app.proxy.learned_windows": {"REMEMBERED_LESSONS": 100},
     "app.proxy.offloads": {"REMEMBERED": 500},
-    "app.proxy.tokenizers": {"MAX_BEGINNINGS": 64},
+    "app.proxy.tokenizers": {"MAX_MESSAGES": 5_000},
     "app.proxy.summaries": {"REMEMBERED_FAILURES": 500, "REMEMBERED_FLIGHTS": 20},
     "app.telemetry.history": {"ROWS": 100, "DETAILS": 20},
 }

@@ -105,6 +105,8 @@ class Desk:
     writer: Writer
     run: Callable[[Any], Any]
     sent: list[Sent] = field(default_factory=list)
+    reads_on: bool = False
+    """Whether a body is read from where it was read before, or always as a whole."""
 
     def ask(self, messages: Sequence[Fields], mode: str = "on", **fields: Any) -> Sent:
         """Have a request prepared, and return what would go upstream."""
@@ -117,7 +119,8 @@ class Desk:
 
     async def asked_in(self, body: bytes, mode: str = "on", tenant: str = "t") -> Sent:
         """Have these very bytes prepared."""
-        request = read_request(body, self.services.limits)
+        beginnings = self.services.beginnings if self.reads_on else None
+        request = read_request(body, self.services.limits, beginnings)
         name = f"request-{len(self.sent)}"
         record = ExchangeRecord(name, "/v1/chat/completions", "POST", mode=mode)
         visit = Visit(record, Caller(tenant, []), [], b"", cast("Any", None), cast("Any", None))

@@ -365,6 +365,9 @@ def doubt_with(cell: float, *places: tuple[int, int]) -> list[list[float]]:
         json.dumps(GOOD | {"doubt": doubt_with(-1, (0, 0))}),
         json.dumps(GOOD | {"doubt": doubt_with(9e9, (0, 0))}),
         json.dumps(GOOD | {"doubt": doubt_with(0.3, (3, 4), (4, 3))}),
+        json.dumps(
+            GOOD | {"doubt": doubt_with(-0.15, (0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1))}
+        ),
         json.dumps(GOOD | OF_THREE_KINDS),
         json.dumps(GOOD | {"noise": 7}),
         json.dumps(GOOD | {"lessons": -1}),

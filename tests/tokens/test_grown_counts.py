@@ -10,8 +10,9 @@ import pytest
 from app.chat.beginnings import Beginnings
 from app.chat.conversation import Conversation
 from app.chat.request import ChatRequest, GrownRequest, RequestLimits, read_request
+from app.proxy import tokenizers as counting
 from app.proxy.tokenizers import Tokenizers
-from app.tokens.counter import RequestCount, count_request
+from app.tokens.counter import Definitions, RequestCount, count_request, count_within
 from app.tokens.overheads import CountingRules, rules_for
 from app.tokens.tiktoken_counter import TiktokenCounter
 from tests.conversation.shapes import turn
@@ -107,3 +108,40 @@ async def test_guesses_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> No
     assert count.is_guess
     assert request.lasting.messages > 100
     assert len(tokenizers._beginnings) == 0
+
+
+def test_what_goes_on_from_a_guess_is_one() -> None:
+    """A tokenizer may be loaded between two parts of a history."""
+    counter = TiktokenCounter(OPEN.encoding)
+    assert counter.load()
+
+    count = count_within(
+        history(1),
+        Definitions(),
+        counter,
+        OPEN,
+        max_cold_chars=None,
+        known=RequestCount((9,), 9, is_guess=True),
+    )
+
+    assert count is not None
+    assert count.is_guess
+
+
+@pytest.mark.anyio
+async def test_counts_are_kept_for_so_many_messages_in_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However few bodies there are: a million numbers are eight megabytes."""
+    monkeypatch.setattr(counting, "MAX_MESSAGES", 2_000)
+    bounded = Tokenizers()
+    await bounded.loaded(OPEN.encoding)
+    for number in range(20):
+        talk = [{"role": "user", "content": f"{number}"}, *[{"content": ""}] * 1_500]
+        request = read_request(orjson.dumps({"messages": talk}), LIMITS, Beginnings())
+        await bounded.count(request, conversation_in(request), OPEN)
+        assert request.lasting.messages > 900
+    held = len(bounded._beginnings)
+    await bounded.close()
+
+    assert held == 2
