@@ -114,7 +114,7 @@ def test_an_address_that_is_not_ours_is_one_line(
     code, _, err = leave(capsys, "serve")
 
     assert code == 2
-    assert err.startswith(f"chat-proxy: CHAT_PROXY_SERVER_PORT=8100: cannot listen on {host}: ")
+    assert err.startswith(f"chat-proxy: CHAT_PROXY_SERVER_HOST={host}: cannot listen on {host}: ")
     assert err.count("\n") == 1
 
 
