@@ -113,7 +113,9 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
         reason = (getattr(error, "strerror", None) or "not an address").partition(" (while")[0]
-        at_fault = f"PORT={port}" if getattr(error, "errno", None) in OF_THE_PORT else f"HOST={host}"
+        at_fault = (
+            f"PORT={port}" if getattr(error, "errno", None) in OF_THE_PORT else f"HOST={host}"
+        )
         raise BadConfiguration(
             f"CHAT_PROXY_SERVER_{at_fault}: cannot listen on {host}: {reason}"
         ) from None
