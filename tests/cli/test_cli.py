@@ -351,6 +351,12 @@ def test_check_config_masks_a_password_in_a_store_s_url() -> None:
     assert "CHAT_PROXY_STORE_URL=redis://***@redis/0  # set" in lines
 
 
+def test_check_config_writes_json_as_it_is_read() -> None:
+    lines = list(effective(settings(summary={"extra_body": {"top_p": None}}), PREFIX))
+
+    assert 'CHAT_PROXY_SUMMARY_EXTRA_BODY={"top_p": null}  # set' in lines
+
+
 def test_redis_without_a_shared_secret_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
