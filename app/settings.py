@@ -233,7 +233,7 @@ class SummarySettings(Section):
     base_url: BaseUrl | None = None
     """The summary model's base URL; unset: the request's own upstream."""
     api_key: Key | None = None
-    """The summary model's key; unset: the client's authorization."""
+    """The summary model's key; unset: the client's authorization, but none at another base URL."""
     timeout_seconds: Seconds = 30
     """Limit for one summary."""
     max_tokens: Positive = 4_096
