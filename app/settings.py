@@ -107,7 +107,7 @@ class ServerSettings(Section):
     ping_seconds: Pause = 15
     """While the upstream is silent after its headers, send `: ping` this often; 0 = never."""
     docs_enabled: bool = False
-    """Serve the OpenAPI pages of the proxy's own endpoints at `/docs`."""
+    """Serve OpenAPI's page of the health endpoints at `/docs`; its scripts come from a CDN."""
 
 
 class UpstreamSettings(Section):
