@@ -1,6 +1,7 @@
 """`chat-proxy check-config`: what is configured, and whether the upstream agrees."""
 
 import asyncio
+import json
 import sys
 from collections.abc import Iterator, Mapping
 
@@ -44,6 +45,8 @@ def written(value: object) -> str:
         return ",".join(written(item) for item in value)
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return json.dumps(value)
     return str(value)
 
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsError
@@ -53,6 +54,7 @@ def read_settings(env_file: Path | None = Path(".env")) -> Settings:
 def read_variables(env_file: Path | None = Path(".env")) -> Mapping[str, str]:
     """Return the environment, completed by the file's variables."""
     try:
+        _refuse_broken_lines(env_file)
         from_file = dotenv_values(env_file) if env_file else {}
     except OSError as error:
         raise BadConfiguration(f"{env_file}: cannot be read: {error.strerror}") from None
@@ -60,6 +62,21 @@ def read_variables(env_file: Path | None = Path(".env")) -> Mapping[str, str]:
         raise BadConfiguration(f"{env_file}: is not UTF-8") from None
     known = {name: value for name, value in from_file.items() if value is not None}
     return MappingProxyType(known | os.environ)
+
+
+def _refuse_broken_lines(env_file: Path | None) -> None:
+    """Raise BadConfiguration for a line about a setting that dotenv would leave out, as `NAME: x`.
+
+    The line is not quoted: it may hold a key.
+    """
+    if env_file is None or not env_file.is_file():
+        return
+    with env_file.open(encoding="utf-8") as lines:
+        broken = [it.original for it in parse_stream(lines) if it.error]
+    numbers = [it.line for it in broken if PREFIX in it.string.upper()]
+    if numbers:
+        told = (f"{env_file}: line {number}: is not NAME=value" for number in numbers)
+        raise BadConfiguration("\n".join(told))
 
 
 def setting_names() -> dict[str, FieldInfo]:

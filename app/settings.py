@@ -3,6 +3,7 @@
 `CHAT_PROXY_` + section + `_` + field is the environment variable: `CHAT_PROXY_SERVER_PORT`.
 """
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,6 +27,8 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Pause = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
+# Each is a whole proxy in memory: more are a slip of the keyboard that would take the machine down.
+Processes = Annotated[int, Field(ge=1, le=256)]
 
 
 def _split(value: object) -> object:
@@ -61,10 +64,21 @@ def _split_keys(value: object) -> object:
     return keys
 
 
+def _json(value: object) -> object:
+    """Read JSON here and not in pydantic-settings, whose complaint does not name the variable."""
+    if isinstance(value, str):
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise ValueError("is not valid JSON") from None
+    return value
+
+
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 BaseUrl = Annotated[str, AfterValidator(_base_url)]
 Key = Annotated[SecretStr, AfterValidator(_fits_a_header)]
 Keys = Annotated[tuple[Key, ...], NoDecode, BeforeValidator(_split_keys)]
+Fields = Annotated[dict[str, Any], NoDecode, BeforeValidator(_json)]
 
 
 class Section(BaseModel):
@@ -82,8 +96,8 @@ class ServerSettings(Section):
     """The address to listen on; `0.0.0.0` for all."""
     port: Port = 8100
     """The port to listen on; 0 takes a free one."""
-    workers: Positive = 1
-    """Processes that share the port."""
+    workers: Processes = 1
+    """Processes that share the port, 256 at most."""
     keep_alive_seconds: Seconds = 65
     """How long an idle client connection stays open."""
     drain_seconds: Seconds = 120
@@ -93,7 +107,7 @@ class ServerSettings(Section):
     ping_seconds: Pause = 15
     """While the upstream is silent after its headers, send `: ping` this often; 0 = never."""
     docs_enabled: bool = False
-    """Serve the OpenAPI pages of the proxy's own endpoints at `/docs`."""
+    """Serve OpenAPI's page of the health endpoints at `/docs`; its scripts come from a CDN."""
 
 
 class UpstreamSettings(Section):
@@ -219,14 +233,14 @@ class SummarySettings(Section):
     base_url: BaseUrl | None = None
     """The summary model's base URL; unset: the request's own upstream."""
     api_key: Key | None = None
-    """The summary model's key; unset: the client's authorization."""
+    """The summary model's key; unset: the client's authorization, but none at another base URL."""
     timeout_seconds: Seconds = 30
     """Limit for one summary."""
     max_tokens: Positive = 4_096
     """The longest summary."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.2
     """How freely it is written; models that refuse the field are asked again without it."""
-    extra_body: dict[str, Any] = {}
+    extra_body: Fields = {}
     """Further fields of the summary request, as JSON."""
     prompt_file: Path | None = None
     """A file with an instruction of your own instead of the built-in one."""

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 TESTS = ROOT / "tests" / "faults"
 PAGE = ROOT / "docs" / "faults.md"
 ABOUT_THE_CATALOGUE = "test_catalogue.py"
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 HEAD = """\
 # Faults and what is expected of them
 
@@ -67,8 +68,7 @@ def named_tests() -> Iterator[tuple[str, str]]:
         if path.name == ABOUT_THE_CATALOGUE:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            if is_function and node.name.startswith("test_"):
+            if isinstance(node, FUNCTIONS) and node.name.startswith("test_"):
                 yield path.relative_to(TESTS).as_posix(), node.name
 
 

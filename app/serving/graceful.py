@@ -1,6 +1,7 @@
 """A server that stops like one should: it says so, finishes what it can, and ends the rest well."""
 
 import asyncio
+import logging
 import signal
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from app.telemetry.logs import say
 
 LAST_WORDS_SECONDS = 5
 HURRIED_SECONDS = 1.5
+_UVICORN = logging.getLogger("uvicorn.error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,12 @@ class GracefulServer(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        """Start as uvicorn does, and say so."""
-        await super().startup(sockets)
+        """Start as uvicorn does, and say so; why it cannot, the app has told in one line."""
+        _UVICORN.disabled = True
+        try:
+            await super().startup(sockets)
+        finally:
+            _UVICORN.disabled = False
         self._loop = asyncio.get_running_loop()
         say("server started", address=address_of(sockets))
 

@@ -1,5 +1,6 @@
 """Serving: bind the port, then run the app in this process or in several."""
 
+import errno
 import gc
 import os
 import socket
@@ -21,6 +22,7 @@ from app.telemetry.logs import ERROR, configure_logging, say
 
 BACKLOG = 2048
 METRICS_DIR = "PROMETHEUS_MULTIPROC_DIR"
+OF_THE_PORT = (errno.EADDRINUSE, errno.EACCES)
 
 
 def serve(
@@ -111,6 +113,9 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
         reason = (getattr(error, "strerror", None) or "not an address").partition(" (while")[0]
+        at_fault = (
+            f"PORT={port}" if getattr(error, "errno", None) in OF_THE_PORT else f"HOST={host}"
+        )
         raise BadConfiguration(
-            f"CHAT_PROXY_SERVER_PORT={port}: cannot listen on {host}: {reason}"
+            f"CHAT_PROXY_SERVER_{at_fault}: cannot listen on {host}: {reason}"
         ) from None

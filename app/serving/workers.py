@@ -38,7 +38,7 @@ class Workers:
     def run(self) -> int:
         """Run the workers until a signal comes; return the exit code."""
         with arriving_signals() as signals:
-            self._start_missing()
+            self._start_missing(signals)
             self._first = frozenset(self._processes)
             while self._processes or not self._stopping:
                 if signals in wait([signals, *(process.sentinel for process in self._processes)]):
@@ -46,15 +46,15 @@ class Workers:
                 for process in [each for each in self._processes if not each.is_alive()]:
                     self._bury(process)
                 if not self._stopping and not signals.poll(self._pause()):
-                    self._start_missing()
+                    self._start_missing(signals)
         return self._exit_code
 
     def _pause(self) -> float:
         return RESTART_PAUSE_SECONDS if len(self._processes) < self._count else 0
 
-    def _start_missing(self) -> None:
+    def _start_missing(self, signals: Connection) -> None:
         context = multiprocessing.get_context("spawn")
-        while len(self._processes) < self._count:
+        while len(self._processes) < self._count and not signals.poll():
             process = context.Process(target=work, args=(self._target, *self._args))
             process.start()
             self._processes.append(process)

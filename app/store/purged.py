@@ -19,8 +19,11 @@ class Selection:
         cls, older_than_days: float | None, tenant: str | None, now: float, *, everything: bool
     ) -> Self:
         """Select by age, by tenant, by both, or everything; raise ValueError if none is said."""
-        if everything == (older_than_days is not None or tenant is not None):
-            raise ValueError("say what to delete: by age, by tenant, or everything")
+        is_narrowed = older_than_days is not None or tenant is not None
+        if everything and is_narrowed:
+            raise ValueError("--all deletes everything: say it alone, or say an age or a tenant")
+        if not everything and not is_narrowed:
+            raise ValueError("say what to delete: --older-than, --tenant, both, or --all")
         if older_than_days is not None and not 0 <= older_than_days < LONGEST_DAYS:
             raise ValueError("an age must be a number of days from 0 on")
         return cls(tenant, None if older_than_days is None else now - older_than_days * DAY_SECONDS)

@@ -22,7 +22,7 @@ class Totals:
     failed: int = 0
     """Chats answered with an error."""
     unmeasured: int = 0
-    """Chats that nobody counted: mode off, or of a shape that is not understood."""
+    """Chats that were sent though nobody counted them: mode off, or a shape not understood."""
     without_window: int = 0
     """Chats whose model's window is not known, so that nothing guards it."""
     observed: int = 0
@@ -45,7 +45,7 @@ class Totals:
         """Take in one chat; only one that the upstream answered well has saved anything."""
         self.chats += 1
         self.failed += record.status >= 400
-        self.unmeasured += record.tokens_before is None
+        self.unmeasured += record.tokens_before is None and record.upstream_seconds is not None
         self.without_window += record.tokens_before is not None and not record.window
         self.failed_open += record.compaction == "failed-open" or bool(record.failed_stages)
         self.replays += record.replays

@@ -114,7 +114,7 @@ def test_an_address_that_is_not_ours_is_one_line(
     code, _, err = leave(capsys, "serve")
 
     assert code == 2
-    assert err.startswith(f"chat-proxy: CHAT_PROXY_SERVER_PORT=8100: cannot listen on {host}: ")
+    assert err.startswith(f"chat-proxy: CHAT_PROXY_SERVER_HOST={host}: cannot listen on {host}: ")
     assert err.count("\n") == 1
 
 
@@ -349,6 +349,12 @@ def test_check_config_masks_a_password_in_a_store_s_url() -> None:
     lines = list(effective(chosen, PREFIX))
 
     assert "CHAT_PROXY_STORE_URL=redis://***@redis/0  # set" in lines
+
+
+def test_check_config_writes_json_as_it_is_read() -> None:
+    lines = list(effective(settings(summary={"extra_body": {"top_p": None}}), PREFIX))
+
+    assert 'CHAT_PROXY_SUMMARY_EXTRA_BODY={"top_p": null}  # set' in lines
 
 
 def test_redis_without_a_shared_secret_is_refused(

@@ -157,9 +157,16 @@ def test_a_key_as_an_argument_is_refused_and_not_repeated(tmp_path: Path) -> Non
     assert tenant_of("anonymous") == "anonymous"
 
 
-@pytest.mark.parametrize(("days", "everything"), [(None, False), (1, True), (-1, False)])
+@pytest.mark.parametrize(
+    ("days", "everything", "said"),
+    [
+        (None, False, "say what to delete"),
+        (1, True, "--all deletes everything: say it alone"),
+        (-1, False, "an age must be"),
+    ],
+)
 def test_it_must_be_clear_what_to_delete(
-    tmp_path: Path, days: float | None, everything: bool
+    tmp_path: Path, days: float | None, everything: bool, said: str
 ) -> None:
-    with pytest.raises(BadConfiguration, match="purge: "):
+    with pytest.raises(BadConfiguration, match=f"purge: {said}"):
         purge(placed(tmp_path), days, None, everything=everything)

@@ -35,6 +35,7 @@ async def test_the_page_shows_chats_as_they_come(browser: Browser) -> None:
     async with dashboard() as (proxy, client), browser.page() as page:
         await page.open(f"{proxy.url}/dashboard")
         await page.until(f"{TEXT}.includes('No chat yet')")
+        await page.until(f"{TEXT}.includes('Each request of a conversation becomes a point')")
 
         await chat(client, *with_pictures())
         await page.until(f"{ROWS} === 1")

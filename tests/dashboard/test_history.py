@@ -129,6 +129,12 @@ def test_what_was_left_undone_is_counted(fields: dict[str, object], name: str) -
     assert getattr(totals_of(**fields), name) == 1
 
 
+def test_a_chat_that_was_refused_was_not_left_unguarded() -> None:
+    refused = totals_of(tokens_before=None, tokens_after=None, status=401, upstream_seconds=None)
+
+    assert (refused.failed, refused.unmeasured) == (1, 0)
+
+
 def test_the_sums_of_several_processes_are_added() -> None:
     one, other = totals_of(tokens_after=40).document(), totals_of(tokens_after=70).document()
     other.pop("others")

@@ -103,6 +103,15 @@ def test_workers_run_until_a_signal_comes(tmp_path: Path) -> None:
     assert active_children() == []
 
 
+def test_a_signal_is_heard_while_workers_are_still_being_started(tmp_path: Path) -> None:
+    with terminated(lambda: len(active_children()) >= 1):
+        team = Workers(60, time.sleep, (30,), str(tmp_path))
+        code = team.run()
+
+    assert code == 0
+    assert len(team._first) < 60
+
+
 def test_a_worker_that_dies_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """E4."""
     monkeypatch.setattr(workers, "RESTART_PAUSE_SECONDS", 0.05)

@@ -24,6 +24,9 @@ def refusal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
         ("SERVER_PORT", "99999", "less than or equal to 65535"),
         ("SERVER_PORT", "http", "valid integer"),
         ("SERVER_WORKERS", "0", "greater than or equal to 1"),
+        ("SERVER_WORKERS", "100000", "less than or equal to 256"),
+        ("SUMMARY_EXTRA_BODY", "{top_p: 1}", "is not valid JSON"),
+        ("SUMMARY_EXTRA_BODY", "[1]", "valid dictionary"),
         ("MODE", "fast", "'on', 'observe' or 'off'"),
         ("LOG_LEVEL", "loud", "'debug', 'info', 'warning' or 'error'"),
         ("METRICS_ENABLED", "perhaps", "valid boolean"),
@@ -182,3 +185,13 @@ def test_a_file_that_cannot_be_read_is_one_line(
 
     with pytest.raises(BadConfiguration, match=r"cannot be read: Permission denied$"):
         read_settings(tmp_path / ".env")
+
+
+def test_a_line_that_is_no_setting_is_named_by_its_number_and_not_quoted(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text(f"OTHER\nanything: goes\nCHAT_PROXY_UPSTREAM_API_KEY: {SECRET}\n")
+
+    with pytest.raises(BadConfiguration) as caught:
+        read_settings(file)
+
+    assert str(caught.value) == f"{file}: line 3: is not NAME=value"

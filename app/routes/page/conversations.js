@@ -40,7 +40,10 @@ export function showConversations(rows) {
   const select = byId("conversation");
   select.hidden = !options.length;
   select.replaceChildren(...options);
-  if (name === null) return;
+  if (name === null) {
+    byId("timeline-note").textContent = "Each request of a conversation becomes a point here: what the client sent, what was sent on, and the window above both.";
+    return;
+  }
   select.value = name;
   drawTimeline(found.get(name));
   byId("timeline-note").textContent = note(found.get(name));

@@ -32,6 +32,7 @@ export const count = (number, one, many = `${one}s`) => `${exact(number)} ${numb
 export const stageName = (stage) => stage.replaceAll("_", " ");
 
 export function outcomeOf(row) {
+  if (row.tokens[0] === null && row.upstream_ms === null) return ["not sent", ""];
   if (row.tokens[0] === null) return row.mode === "off" ? ["off", ""] : ["not measured", "warn"];
   const would = row.mode === "observe" && row.stages.length ? "would be " : "";
   const names = {

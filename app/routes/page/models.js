@@ -13,7 +13,7 @@ function estimate(model) {
 function line(model) {
   const window = model.window ? short(model.window) : chip("unknown", "warn");
   return el("tr", {},
-    el("td", { title: model.model }, model.model || "(none)"),
+    el("td", { title: model.model }, model.model || "(no model)"),
     el("td", { class: "number" }, exact(model.chats)),
     el("td", { class: "number", title: model.window_source }, window),
     el("td", { class: "number" }, short(model.saved)),
