@@ -2,7 +2,7 @@
 
 Two forms are known: the result as an escaped attribute of the block, or as escaped text in its
 body. In both it may be a JSON string. A block counts only if it is well formed, stands in no other
-block and holds none; all else is left alone.
+block and holds none; all else is left alone, and so is a text that is made of nothing but blocks.
 """
 
 import json
@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from html import unescape
 from typing import NamedTuple
 
+MOST_BLOCKS = 10_000
+
+_BLOCK = "<details"
 _MARK = 'type="tool_calls"'
 # Possessive throughout: a text made to hurt costs one pass, not a search for other ways to match.
 _NAME = r"[^\s\"'<>/=]++"
@@ -98,8 +101,8 @@ def _framed(slot: _Slot, content: str, text: str) -> str:
 
 
 def _slots(content: str) -> list[_Slot]:
-    """Return the places of the results, in their order."""
-    if "<details" not in content or _MARK not in content:
+    """Return the places of the results, in their order; none where more begin than anybody runs."""
+    if _BLOCK not in content or _MARK not in content or content.count(_BLOCK) > MOST_BLOCKS:
         return []
     slots = (_slot_of(content, opening, end) for opening, end in _leaf_blocks(content))
     return [slot for slot in slots if slot is not None]

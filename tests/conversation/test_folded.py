@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat.folded import FoldedResult, folded_results, with_folded_results
+from app.chat.folded import MOST_BLOCKS, FoldedResult, folded_results, with_folded_results
 
 LETTERS = "ab1\n &<>\"'\\/;=é漢😀\ud83d\ude00"
 texts = st.text(LETTERS, max_size=12) | st.sampled_from(
@@ -300,3 +300,11 @@ def test_many_attributes_take_no_time() -> None:
     folded_results(f'<details type="tool_calls"{megabyte}><summary></summary></details>')
 
     assert time.process_time() - started < 1.5
+
+
+def test_a_text_made_of_nothing_but_blocks_is_left_alone() -> None:
+    """20 MB of opening tags were a match for each, kept in a list, and ten seconds of work."""
+    block = '<details type="tool_calls"><summary>x</summary>\na result\n</details>'
+
+    assert len(folded_results(block * MOST_BLOCKS)) == MOST_BLOCKS
+    assert folded_results(block * (MOST_BLOCKS + 1)) == ()
