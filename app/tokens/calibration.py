@@ -3,7 +3,8 @@
 The unknowns per upstream and model are what each kind of token that we count really costs, and
 what is in every prompt: one tokenizer splits numbers into digits, which results of tools are full
 of, one template leaves out the ids of calls, another frames a message in two tokens and not five.
-A small Kalman filter keeps them apart, so that a picture does not make texts dearer.
+A small Kalman filter keeps them apart, so that a picture does not make texts dearer, nor a template
+that introduces tools in few words texts cheaper.
 """
 
 import json
@@ -40,6 +41,8 @@ class Factors(NamedTuple):
     media: float = 1.0
     frames: float = 1.0
     """What the template writes around each message."""
+    preamble: float = 0.0
+    """Tokens before definitions of tools, beside those that we assume."""
     fixed: float = 0.0
 
     def bounded(self) -> "Factors":
@@ -49,20 +52,24 @@ class Factors(NamedTuple):
         return Factors(*map(min, _MOST, map(max, _LEAST, self)))
 
 
-_LEAST: Final = Factors(0.5, 0.5, 0.5, 0.5, 0.0, -256.0)
-_MOST: Final = Factors(4.0, 4.0, 4.0, 4.0, 4.0, 8_192.0)
+_LEAST: Final = Factors(0.5, 0.5, 0.0, 0.5, 0.0, -256.0, -256.0)
+_MOST: Final = Factors(4.0, 4.0, 4.0, 4.0, 4.0, 1_024.0, 8_192.0)
 _KINDS: Final = len(Factors._fields)
 _MEDIA: Final = Factors._fields.index("media")
 _DOUBT: Final[Matrix] = (
-    (0.16, 0.15, 0.15, 0.0, 0.0, 0.0),
-    (0.15, 0.17, 0.15, 0.0, 0.0, 0.0),
-    (0.15, 0.15, 0.19, 0.0, 0.0, 0.0),
-    (0.0, 0.0, 0.0, 0.25, 0.0, 0.0),
-    (0.0, 0.0, 0.0, 0.0, 0.25, 0.0),
-    (0.0, 0.0, 0.0, 0.0, 0.0, 22_500.0),
+    (0.16, 0.15, 0.15, 0.0, 0.0, 0.0, 0.0),
+    (0.15, 0.17, 0.15, 0.0, 0.0, 0.0, 0.0),
+    (0.15, 0.15, 0.30, 0.0, 0.0, 0.0, 0.0),
+    (0.0, 0.0, 0.0, 0.25, 0.0, 0.0, 0.0),
+    (0.0, 0.0, 0.0, 0.0, 0.25, 0.0, 0.0),
+    (0.0, 0.0, 0.0, 0.0, 0.0, 22_500.0, 0.0),
+    (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 22_500.0),
 )
-"""How unsure the start is, as variances: what one kind of words costs tells much of the others."""
-_DRIFT: Final = Factors(2e-5, 2e-5, 2e-5, 2e-5, 2e-5, 1.0)
+"""How unsure the start is, as variances: what one kind of words costs tells much of the others.
+
+Definitions follow texts, but tell little of them: a template may write them in a way of its own.
+"""
+_DRIFT: Final = Factors(2e-5, 2e-5, 2e-5, 2e-5, 2e-5, 1.0, 1.0)
 """What each lesson adds to that, because languages and templates change."""
 
 
@@ -200,6 +207,7 @@ def _weights(count: RequestCount) -> Vector:
         count.tools,
         count.images + count.documents + count.audio + count.video,
         count.overhead,
+        1 if count.tools else 0,
         1,
     )
 
