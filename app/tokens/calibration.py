@@ -26,6 +26,10 @@ _MOST_NOISE: Final = 0.5
 _PACE: Final = 0.15
 _TRUNCATED_BELOW: Final = 0.6
 _TRUNCATED_TOKENS: Final = 256
+_REPORTS: Final = 5
+_GROWTH: Final = 0.1
+_SLOPE: Final = 1 / 3
+_ASIDE: Final = 0.1
 _OUTLIER: Final = 3.0
 _SURPRISES: Final = 3
 
@@ -158,12 +162,13 @@ class Calibration(NamedTuple):
     def _doubting(self, weights: Vector, prompt_tokens: int) -> Lesson:
         """Leave a low report aside, unless low ones keep growing with the requests.
 
-        A server that truncates reports its window again and again; one that renders tools in half
-        the tokens reports half, of long requests and short ones.
+        A server that truncates reports its window again and again; one that needs half the tokens
+        reports half, of long requests and short ones, and one that leaves out definitions of tools
+        reports so many fewer of each.
         """
         expected = _dot(self.factors, weights)
-        doubted = (*self.doubted, (expected, prompt_tokens))[-4:]
-        if not _is_proportional(doubted):
+        doubted = (*self.doubted, (expected, prompt_tokens))[-_REPORTS:]
+        if not _grow_along(doubted):
             return Lesson(self._replace(doubted=doubted), "truncated")
         unsure = self._replace(doubt=_DOUBT)
         return Lesson(unsure._corrected(weights, prompt_tokens), "learned")  # noqa: SLF001
@@ -229,12 +234,18 @@ def _reduced(doubt: Matrix, spread: list[float], variance: float) -> Matrix:
     return tuple(rows)
 
 
-def _is_proportional(doubted: tuple[tuple[float, int], ...]) -> bool:
-    if len(doubted) < 4:
+def _grow_along(doubted: tuple[tuple[float, int], ...]) -> bool:
+    """Tell whether the reports lie on a line that rises with the estimates."""
+    if len(doubted) < _REPORTS:
         return False
-    estimates = [estimate for estimate, _ in doubted]
-    ratios = [reported / estimate for estimate, reported in doubted]
-    return max(estimates) > 1.25 * min(estimates) and max(ratios) < 1.1 * min(ratios)
+    (least, lowest), *_, (most, highest) = ordered = sorted(doubted)
+    if most - least < _GROWTH * most:
+        return False
+    slope = (highest - lowest) / (most - least)
+    return slope > _SLOPE and all(
+        abs(reported - lowest - slope * (estimate - least)) <= _ASIDE * (highest - lowest)
+        for estimate, reported in ordered
+    )
 
 
 def _numbers(values: list[float]) -> Vector:

@@ -320,6 +320,30 @@ def test_a_server_that_is_low_for_all_sizes_alike_is_believed_in_the_end() -> No
     assert calibration.estimate(count) == pytest.approx(0.55 * count.text, rel=0.03)
 
 
+def test_a_template_that_leaves_out_tools_is_believed_in_the_end() -> None:
+    """Its reports are far too low, but they grow as the requests do."""
+    calibration = Calibration.fresh()
+    probe = RequestCount()
+    for step in range(8):
+        probe = RequestCount(text=6_000, tool_results=500 * step, tools=9_000, overhead=9 * step)
+        actual = Upstream(1, 1, 0, tools=0).prompt_tokens(probe)
+        calibration = calibration.learn(probe, actual).calibration
+
+    assert calibration.estimate(probe) == pytest.approx(probe.total - probe.tools, rel=0.03)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_truncating_server_that_drops_whole_messages_is_not_believed(seed: int) -> None:
+    """What it keeps is a little less than its window, once more and once less."""
+    chance = random.Random(seed)
+    calibration = Calibration.fresh()
+    for step in range(40):
+        count = RequestCount(text=6_000, tool_results=500 * step, tools=9_000)
+        kept = round(8_192 * chance.uniform(0.85, 1))
+        calibration, verdict = calibration.learn(count, kept)
+        assert verdict == "truncated"
+
+
 def test_tokens_that_came_from_a_cache_are_added_where_they_are_missing() -> None:
     calibration = Calibration.fresh(1.0)
     count = RequestCount(text=10_000)
