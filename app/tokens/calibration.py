@@ -3,7 +3,8 @@
 The unknowns per upstream and model are what each kind of token that we count really costs, and
 what is in every prompt: one tokenizer splits numbers into digits, which results of tools are full
 of, one template leaves out the ids of calls, another frames a message in two tokens and not five.
-A small Kalman filter keeps them apart, so that a picture does not make texts dearer.
+A small Kalman filter keeps them apart, so that a picture does not make texts dearer, nor a template
+that introduces tools in few words texts cheaper.
 """
 
 import json
@@ -25,6 +26,10 @@ _MOST_NOISE: Final = 0.5
 _PACE: Final = 0.15
 _TRUNCATED_BELOW: Final = 0.6
 _TRUNCATED_TOKENS: Final = 256
+_REPORTS: Final = 5
+_GROWTH: Final = 0.1
+_SLOPE: Final = 1 / 3
+_ASIDE: Final = 0.1
 _OUTLIER: Final = 3.0
 _SURPRISES: Final = 3
 
@@ -40,6 +45,8 @@ class Factors(NamedTuple):
     media: float = 1.0
     frames: float = 1.0
     """What the template writes around each message."""
+    preamble: float = 0.0
+    """Tokens before definitions of tools, beside those that we assume."""
     fixed: float = 0.0
 
     def bounded(self) -> "Factors":
@@ -49,20 +56,24 @@ class Factors(NamedTuple):
         return Factors(*map(min, _MOST, map(max, _LEAST, self)))
 
 
-_LEAST: Final = Factors(0.5, 0.5, 0.5, 0.5, 0.0, -256.0)
-_MOST: Final = Factors(4.0, 4.0, 4.0, 4.0, 4.0, 8_192.0)
+_LEAST: Final = Factors(0.5, 0.5, 0.0, 0.5, 0.0, -256.0, -256.0)
+_MOST: Final = Factors(4.0, 4.0, 4.0, 4.0, 4.0, 1_024.0, 8_192.0)
 _KINDS: Final = len(Factors._fields)
 _MEDIA: Final = Factors._fields.index("media")
 _DOUBT: Final[Matrix] = (
-    (0.16, 0.15, 0.15, 0.0, 0.0, 0.0),
-    (0.15, 0.17, 0.15, 0.0, 0.0, 0.0),
-    (0.15, 0.15, 0.19, 0.0, 0.0, 0.0),
-    (0.0, 0.0, 0.0, 0.25, 0.0, 0.0),
-    (0.0, 0.0, 0.0, 0.0, 0.25, 0.0),
-    (0.0, 0.0, 0.0, 0.0, 0.0, 22_500.0),
+    (0.16, 0.15, 0.15, 0.0, 0.0, 0.0, 0.0),
+    (0.15, 0.17, 0.15, 0.0, 0.0, 0.0, 0.0),
+    (0.15, 0.15, 0.30, 0.0, 0.0, 0.0, 0.0),
+    (0.0, 0.0, 0.0, 0.25, 0.0, 0.0, 0.0),
+    (0.0, 0.0, 0.0, 0.0, 0.25, 0.0, 0.0),
+    (0.0, 0.0, 0.0, 0.0, 0.0, 22_500.0, 0.0),
+    (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 22_500.0),
 )
-"""How unsure the start is, as variances: what one kind of words costs tells much of the others."""
-_DRIFT: Final = Factors(2e-5, 2e-5, 2e-5, 2e-5, 2e-5, 1.0)
+"""How unsure the start is, as variances: what one kind of words costs tells much of the others.
+
+Definitions follow texts, but tell little of them: a template may write them in a way of its own.
+"""
+_DRIFT: Final = Factors(2e-5, 2e-5, 2e-5, 2e-5, 2e-5, 1.0, 1.0)
 """What each lesson adds to that, because languages and templates change."""
 
 
@@ -151,12 +162,13 @@ class Calibration(NamedTuple):
     def _doubting(self, weights: Vector, prompt_tokens: int) -> Lesson:
         """Leave a low report aside, unless low ones keep growing with the requests.
 
-        A server that truncates reports its window again and again; one that renders tools in half
-        the tokens reports half, of long requests and short ones.
+        A server that truncates reports its window again and again; one that needs half the tokens
+        reports half, of long requests and short ones, and one that leaves out definitions of tools
+        reports so many fewer of each.
         """
         expected = _dot(self.factors, weights)
-        doubted = (*self.doubted, (expected, prompt_tokens))[-4:]
-        if not _is_proportional(doubted):
+        doubted = (*self.doubted, (expected, prompt_tokens))[-_REPORTS:]
+        if not _grow_along(doubted):
             return Lesson(self._replace(doubted=doubted), "truncated")
         unsure = self._replace(doubt=_DOUBT)
         return Lesson(unsure._corrected(weights, prompt_tokens), "learned")  # noqa: SLF001
@@ -200,6 +212,7 @@ def _weights(count: RequestCount) -> Vector:
         count.tools,
         count.images + count.documents + count.audio + count.video,
         count.overhead,
+        1 if count.tools else 0,
         1,
     )
 
@@ -221,12 +234,18 @@ def _reduced(doubt: Matrix, spread: list[float], variance: float) -> Matrix:
     return tuple(rows)
 
 
-def _is_proportional(doubted: tuple[tuple[float, int], ...]) -> bool:
-    if len(doubted) < 4:
+def _grow_along(doubted: tuple[tuple[float, int], ...]) -> bool:
+    """Tell whether the reports lie on a line that rises with the estimates."""
+    if len(doubted) < _REPORTS:
         return False
-    estimates = [estimate for estimate, _ in doubted]
-    ratios = [reported / estimate for estimate, reported in doubted]
-    return max(estimates) > 1.25 * min(estimates) and max(ratios) < 1.1 * min(ratios)
+    (least, lowest), *_, (most, highest) = ordered = sorted(doubted)
+    if most - least < _GROWTH * most:
+        return False
+    slope = (highest - lowest) / (most - least)
+    return slope > _SLOPE and all(
+        abs(reported - lowest - slope * (estimate - least)) <= _ASIDE * (highest - lowest)
+        for estimate, reported in ordered
+    )
 
 
 def _numbers(values: list[float]) -> Vector:

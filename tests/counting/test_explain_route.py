@@ -68,8 +68,8 @@ async def test_tokens_structure_window_and_budget_are_told() -> None:
     assert tokens["encoding"] == "o200k_base"
     assert tokens["is_guess"] is False
     assert tokens["calibration"] == {
-        "text": 1.1, "tool_messages": 1.1, "tools": 1.1, "media": 1.0, "frames": 1.0, "fixed": 0.0,
-        "lessons": 0,
+        "text": 1.1, "tool_messages": 1.1, "tools": 1.1, "media": 1.0, "frames": 1.0,
+        "preamble": 0.0, "fixed": 0.0, "lessons": 0,
     }  # fmt: skip
     assert told["window"] == {"tokens": 4096, "source": "discovery"}
     assert told["budget"] == {
