@@ -79,7 +79,7 @@ def is_doubtful(sent: Sent, overflow: Overflow) -> bool:
 
 async def smaller(sent: Sent, overflow: Overflow, services: Services) -> Sent | None:
     """Return the request in a smaller form that should fit, or None if there is none."""
-    if sent.replays >= MOST_REPLAYS:
+    if sent.replays >= MOST_REPLAYS or asks_for_none(sent.case, overflow):
         return None
     if sent.case.policy.clips_output:
         if (clipped := with_less_output(sent, overflow)) is not None:
@@ -195,6 +195,11 @@ def output_fields(case: Case) -> dict[str, int]:
     """Return how many tokens of output the request asks for, by the fields that say so."""
     fields = case.request.fields
     return {name: fields[name] for name in OUTPUT_FIELDS if type(fields.get(name)) is int}
+
+
+def asks_for_none(case: Case, overflow: Overflow) -> bool:
+    """Tell whether the upstream only repeats how little output the request asks for."""
+    return overflow.output_left is not None and overflow.output_left in output_fields(case).values()
 
 
 def with_less_output(sent: Sent, overflow: Overflow) -> Sent | None:
