@@ -132,7 +132,16 @@ def room_for(sent: Sent, overflow: Overflow) -> int:
     if limit is None:
         return int(tokens / UNKNOWN_EXCESS)
     real = overflow.prompt_tokens or max(tokens, limit * UNKNOWN_EXCESS)
-    return int(limit * min(1, tokens / real))
+    return int((limit - output_kept(sent.case, overflow)) * min(1, tokens / real))
+
+
+def output_kept(case: Case, overflow: Overflow) -> int:
+    """Return the output for which there must be room: the server's own wish, or one not to lower."""
+    output, limit = overflow.output_tokens, overflow.limit
+    if output is None or limit is None or not overflow.output_alone or output >= limit:
+        return 0
+    is_lowered = case.policy.clips_output and any(it > 0 for it in output_fields(case).values())
+    return 0 if is_lowered else output
 
 
 async def ladder(
