@@ -136,7 +136,7 @@ def room_for(sent: Sent, overflow: Overflow) -> int:
 
 
 def output_kept(case: Case, overflow: Overflow) -> int:
-    """Return the output for which there must be room: the server's own wish, or one not to lower."""
+    """Return the output that needs room: the server's own wish, or one not to be lowered."""
     output, limit = overflow.output_tokens, overflow.limit
     if output is None or limit is None or not overflow.output_alone or output >= limit:
         return 0

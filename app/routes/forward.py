@@ -86,5 +86,5 @@ def forwards(services: Services) -> dict[str, Forward]:
 
 
 def is_plain(raw_path: bytes) -> bool:
-    """Tell whether a path means the same to everybody: no dots, empty parts or escapes but slashes."""
+    """Tell whether a path means the same to everybody: no dots, empty parts, other escapes."""
     return b".." not in raw_path and _PLAIN_PATH.fullmatch(raw_path) is not None
