@@ -67,8 +67,9 @@ def named_tests() -> Iterator[tuple[str, str]]:
         if path.name == ABOUT_THE_CATALOGUE:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            if is_function and node.name.startswith("test_"):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if node.name.startswith("test_"):
                 yield path.relative_to(TESTS).as_posix(), node.name
 
 
