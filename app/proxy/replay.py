@@ -79,7 +79,7 @@ def is_doubtful(sent: Sent, overflow: Overflow) -> bool:
 
 async def smaller(sent: Sent, overflow: Overflow, services: Services) -> Sent | None:
     """Return the request in a smaller form that should fit, or None if there is none."""
-    if sent.replays >= MOST_REPLAYS:
+    if sent.replays >= MOST_REPLAYS or asks_for_none(sent.case, overflow):
         return None
     if sent.case.policy.clips_output:
         if (clipped := with_less_output(sent, overflow)) is not None:
@@ -132,7 +132,16 @@ def room_for(sent: Sent, overflow: Overflow) -> int:
     if limit is None:
         return int(tokens / UNKNOWN_EXCESS)
     real = overflow.prompt_tokens or max(tokens, limit * UNKNOWN_EXCESS)
-    return int(limit * min(1, tokens / real))
+    return int((limit - output_kept(sent.case, overflow)) * min(1, tokens / real))
+
+
+def output_kept(case: Case, overflow: Overflow) -> int:
+    """Return the output that needs room: the server's own wish, or one not to be lowered."""
+    output, limit = overflow.output_tokens, overflow.limit
+    if output is None or limit is None or not overflow.output_alone or output >= limit:
+        return 0
+    is_lowered = case.policy.clips_output and any(it > 0 for it in output_fields(case).values())
+    return 0 if is_lowered else output
 
 
 async def ladder(
@@ -195,6 +204,11 @@ def output_fields(case: Case) -> dict[str, int]:
     """Return how many tokens of output the request asks for, by the fields that say so."""
     fields = case.request.fields
     return {name: fields[name] for name in OUTPUT_FIELDS if type(fields.get(name)) is int}
+
+
+def asks_for_none(case: Case, overflow: Overflow) -> bool:
+    """Tell whether the upstream only repeats how little output the request asks for."""
+    return overflow.output_left is not None and overflow.output_left in output_fields(case).values()
 
 
 def with_less_output(sent: Sent, overflow: Overflow) -> Sent | None:

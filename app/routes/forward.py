@@ -34,7 +34,8 @@ ALLOWED = {
     "/v1/audio/": POST,
     "/v1/images/": POST,
 }
-_PLAIN_PATH = re.compile(rb"(/[A-Za-z0-9_:@.~+-]*[A-Za-z0-9_:@~+-])+")
+# OpenAI's clients write the slash in a model's name as an escape.
+_PLAIN_PATH = re.compile(rb"((/|%2[Ff])[A-Za-z0-9_:@.~+-]*[A-Za-z0-9_:@~+-])+")
 
 
 class Forward:
@@ -53,9 +54,14 @@ class Forward:
         visit.record.phase = "body"
         body = await client.read_body(services.policy.max_body_bytes, services.admission)
         visit.record.bytes_in = len(body)
-        path = client.scope["path"].removeprefix("/v1")
+        path = self._path(client).removeprefix("/v1")
         card = await self._card(body)
         await client.watch(visit, pass_on(path, body, card, visit, services))
+
+    def _path(self, client: Client) -> str:
+        """Return the path as it was written, which is plain below an allowed one."""
+        is_below = self.route.endswith("/")
+        return client.scope["raw_path"].decode("ascii") if is_below else self.route
 
     async def _card(self, body: bytes) -> ModelCard:
         """Return the model's card where models have upstreams of their own."""
@@ -80,5 +86,5 @@ def forwards(services: Services) -> dict[str, Forward]:
 
 
 def is_plain(raw_path: bytes) -> bool:
-    """Tell whether a path means the same to everybody: no dots, escapes or empty parts."""
+    """Tell whether a path means the same to everybody: no dots, empty parts, other escapes."""
     return b".." not in raw_path and _PLAIN_PATH.fullmatch(raw_path) is not None

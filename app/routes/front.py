@@ -87,9 +87,10 @@ class Front:
         endpoint = self._exact.get(scope["path"])
         if endpoint is not None:
             return endpoint
-        if is_plain(scope["raw_path"]):
+        raw_path = scope["raw_path"]
+        if is_plain(raw_path):
             for path, below in self._below.items():
-                if scope["path"].startswith(path):
+                if raw_path.startswith(path.encode()):
                     return below
         return self._nothing
 

@@ -74,7 +74,7 @@ prompt \(length <prompt>\) (?:plus the number of requested output tokens \(at le
   than the maximum model length of <limit>
 input length \(<prompt>\) exceeds (?:the )?model's maximum context length \(<limit>\)
 engine prompt length <prompt> exceeds the max_model_len <limit>
-max_(?:completion_)?tokens must be at least 1, got (?:0|-[2-9]|-[1-9][0-9]{1,9})\b
+max_(?:completion_)?tokens must be at least 1, got (?P<left>0|-[2-9]|-[1-9][0-9]{1,9})\b
 input tokens exceed the configured limit of <input_limit> tokens\. your messages resulted in
   <prompt> tokens
 input tokens exceed the configured limit of <input_limit>
@@ -115,7 +115,7 @@ reduce the length of the messages
 
 def _form(sentence: str) -> re.Pattern[str]:
     on_one_line = re.sub(r"\s+", " ", sentence)
-    named = re.sub("<([a-z_]+)>", rf"(?P<\1>{_NUMBER})", on_one_line)
+    named = re.sub("(?<!P)<([a-z_]+)>", rf"(?P<\1>{_NUMBER})", on_one_line)
     return re.compile(named.replace("#", _NUMBER))
 
 
@@ -145,6 +145,8 @@ class Overflow:
     """Whether the body was too large on the wire, whatever its tokens."""
     output_alone: bool = False
     """Whether the request is known to be accepted once it wants less output."""
+    output_left: int | None = None
+    """What the prompt left for the answer, none or less; or what the request itself wanted."""
     words: str = field(default="", compare=False)
     """The sentence that the numbers stand in, in lower case: it may be the client's own."""
 
@@ -249,6 +251,7 @@ def _overflow(told: Mapping[str, int]) -> Overflow:
         _counted(prompt),
         _counted(output),
         output_alone=_is_output_alone(limit, prompt, output),
+        output_left=told.get("left"),
     )
 
 

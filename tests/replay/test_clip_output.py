@@ -206,3 +206,33 @@ async def test_a_maximum_that_is_no_number_is_left_alone() -> None:
 
     assert (answer.status, answer.body) == (400, at_least(WINDOW))
     assert len(guest.calls) == 1
+
+
+def counts_output(question: Question) -> Refusal | None:
+    """Refuse as OpenAI did: with the output of its own wish, where the client has none."""
+    output = int(question.fields.get("max_tokens") or 2_500)
+    if question.tokens + output <= WINDOW:
+        return None
+    sizes = f"({question.tokens} in the messages, {output} in the completion)"
+    return Refusal(
+        vllm(
+            f"This model's maximum context length is {WINDOW} tokens. However, you requested "
+            f"{question.tokens + output} tokens {sizes}. Please reduce the length of the messages."
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("clips", "wish"), [(True, {}), (False, {}), (False, {"max_tokens": 2_500})]
+)
+async def test_output_that_cannot_be_lowered_is_made_room_for(
+    clips: bool, wish: dict[str, int]
+) -> None:
+    async with visiting(counts_output, replay={"clip_output": clips}) as guest:
+        answer = await guest.tell(SHORT, **wish)
+
+    assert is_answer(answer)
+    assert len(guest.calls) == 2
+    assert stages_of(answer)[-1] == "replay"
+    assert asked(guest.calls[1]) == wish
+    assert guest.last[-1] == SHORT[-1]

@@ -56,6 +56,19 @@ async def test_a_look_alike_passes_untouched(name: str) -> None:
     assert guest.replays("sent") == guest.replays("exhausted") == 0
 
 
+@pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens"])
+@pytest.mark.parametrize("asked", [0, -1, -2, -100])
+async def test_whoever_asks_for_no_output_is_told_so_at_once(asked: int, field: str) -> None:
+    """A prompt that fills the window is refused in the same words: see the replay's journeys."""
+    document = json.loads(vllm(f"max_tokens must be at least 1, got {asked}. (parameter=x)"))
+    body = body_of(long_chat(), **{field: asked})
+    async with visiting(in_words(WINDOW, 400, document)) as guest:
+        answer = await guest.send(body)
+
+    assert (answer.status, answer.body) == (400, json.dumps(document).encode())
+    assert guest.calls == [body]
+
+
 async def refused_as_sent(guest: Guest, *headers: str, stream: bool = False) -> None:
     """Send what is too long, and see it refused as if there were no proxy."""
     body = body_of(long_chat(), stream=stream)

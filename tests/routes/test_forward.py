@@ -130,6 +130,12 @@ AMBIGUOUS = (
     "/v1/models/./x",
     "/v1/models/x/.",
     "/v1/models/x/",
+    "/v1/models/x%2f",
+    "/v1/models/x%2F%2fy",
+    "/v1/models/x%2f.",
+    "/v1/models/x%2f..%2fy",
+    "/v1/models%2fx",
+    "/v1%2fmodels/x",
     "/v1/models//x",
     "/v1/models/x%00",
     "/v1/models/x%0d%0aevil:1",
@@ -151,6 +157,16 @@ async def test_a_path_that_could_mean_another_is_404() -> None:
             assert (path, answer.status, answer.error["code"]) == (path, 404, "not_found")
 
     assert model.requests == []
+
+
+@pytest.mark.parametrize("name", ["Qwen%2FQwen3-8B", "qwen%2fqwen3-8b", "a%2Fb%2Fc.gguf"])
+async def test_a_models_name_may_have_an_escaped_slash(name: str) -> None:
+    """As the openai SDKs write it when they ask for one model."""
+    async with fake_model(echo) as model, running_proxy(model.url) as proxy:
+        answer = await sent(proxy, raw("GET", f"/v1/models/{name}", b""))
+
+    assert answer.status == 201
+    assert [received.target for received in model.requests] == [f"/v1/models/{name}"]
 
 
 async def test_an_escaped_spelling_of_an_exact_path_is_that_path() -> None:

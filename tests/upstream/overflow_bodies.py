@@ -55,11 +55,13 @@ VLLM = [
         "0.32, prompt as long as the window",
         400,
         vllm("max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)", "max_tokens"),
+        Overflow(output_left=0),
     ),
     Case(
         "before 0.18, prompt longer than the window",
         400,
         vllm("max_tokens must be at least 1, got -7584. (parameter=max_tokens, value=-7584)"),
+        Overflow(output_left=-7584),
     ),
     Case(
         "0.32, prompt longer by one",
