@@ -27,6 +27,8 @@ MOST_TRIES = 3
 WORTH_A_SHORTER_TRY = ("empty", "only_reasoning", "length")
 WORTH_ANOTHER_SHAPE = ("refused", "window")
 LEAST_ANSWER_TOKENS = 256
+LARGEST_ANSWER_SHARE = 4
+"""The divisor that leaves a small window to what it is to read."""
 MARGIN_TOKENS = 64
 MARGIN_SHARE = 0.02
 MARGIN_ELSEWHERE = 0.1
@@ -121,7 +123,7 @@ class Question:
         self._services = services
         self._nonce = secrets.token_hex(8)
         policy = subject.case.policy.summary
-        self._cap = policy.summary_tokens(subject.budget)
+        self._cap = min(policy.summary_tokens(subject.budget), seat.window // LARGEST_ANSWER_SHARE)
         self._instruction = instruction(
             template=policy.instruction, previous=bool(subject.previous), extra=subject.wish
         )

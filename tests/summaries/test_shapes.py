@@ -217,6 +217,21 @@ async def test_a_transcript_is_streamed_and_fits_the_other_models_window() -> No
         assert question.tokens + question.max_tokens < 4_000
 
 
+async def test_a_model_that_reads_little_at_a_time_is_asked_until_much_is_won() -> None:
+    """BUGS 10: a compaction that ends just below the trigger would be followed by the next one."""
+    main = SummaryModel(window=16_000)
+    other = SummaryModel(window=4_000, names=("small",))
+    async with fake_model(other) as second:
+        summary = {"model": "small", "base_url": second.url}
+        async with talking(main, window=16_000, summary=summary) as talk:
+            asked = await talk.ask(long_chat(25))
+
+    before, after = asked.tokens
+    assert before > 9_600
+    assert after < 9_600 * 0.6
+    assert 2 <= len(other.summaries) <= 4
+
+
 async def test_every_question_has_a_nonce_of_its_own() -> None:
     """FAULTS C14: what nobody can know beforehand, nobody can forge."""
     nonces = set()
