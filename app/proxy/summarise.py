@@ -17,7 +17,7 @@ from app.errors import UpstreamError, UpstreamUnavailable
 from app.proxy.keeping import SpanOfMessages
 from app.proxy.seats import Seat, Shape, seats_for
 from app.proxy.services import Services
-from app.proxy.side_query import Prompt, call_for, rendered, ride
+from app.proxy.side_query import Manner, Prompt, call_for, refused_fields, rendered, ride
 from app.proxy.subject import Subject
 from app.proxy.summaries import SummaryFailed
 from app.proxy.summary_policy import ledger_tokens, verbatim_tokens
@@ -122,6 +122,7 @@ class Question:
         self._shape = shape
         self._services = services
         self._nonce = secrets.token_hex(8)
+        self._unwanted = services.summaries.unwanted.get(seat.name) or frozenset()
         policy = subject.case.policy.summary
         self._cap = min(policy.summary_tokens(subject.budget), seat.window // LARGEST_ANSWER_SHARE)
         self._instruction = instruction(
@@ -223,10 +224,11 @@ class Question:
     async def _answer(self, plan: Plan, prompt: Prompt, max_tokens: int) -> Completion:
         """Send the question, or raise SummaryFailed."""
         case, seat = self._subject.case, self._seat
+        manner = Manner(seat, max_tokens, self._unwanted)
         if self._shape == "ride":
-            body = ride(case, self._subject.seen(plan), prompt, seat, max_tokens)
+            body = ride(case, self._subject.seen(plan), prompt, manner)
         else:
-            body = rendered(case, prompt, seat, max_tokens)
+            body = rendered(case, prompt, manner)
         breaker = self._services.summaries.breakers.of(seat.name)
         try:
             breaker.check()
@@ -240,6 +242,8 @@ class Question:
             metrics.side_queries.labels(self._shape, "refused").inc()
             if refusal.status in (400, 404, 413, 422):
                 breaker.succeeded()
+                if self._gives_up_fields(refusal):
+                    return await self._answer(plan, prompt, max_tokens)
                 raise SummaryFailed("refused") from None
             breaker.failed(refusal.retry_after or 0)
             raise SummaryFailed("unavailable", refusal.retry_after) from None
@@ -257,6 +261,15 @@ class Question:
             metrics.side_query_tokens.labels("prompt").inc(answer.usage.prompt_tokens)
             metrics.side_query_tokens.labels("completion").inc(answer.usage.completion_tokens)
         return answer
+
+    def _gives_up_fields(self, refusal: NotAnswered) -> bool:
+        """Leave out, from now on, what this model will not have; return whether that is news."""
+        refused = self._unwanted | refused_fields(refusal.status, refusal.said)
+        is_news = refused != self._unwanted
+        self._unwanted = refused
+        if is_news:
+            self._services.summaries.unwanted.put(self._seat.name, refused)
+        return is_news
 
     async def _judge(self, plan: Plan, answer: Completion) -> Verdict:
         subject = self._subject
