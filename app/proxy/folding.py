@@ -26,10 +26,13 @@ WOULD_STAND_HERE = "(A summary would stand here.)"
 class Folding:
     """Gets a summary for one request."""
 
-    def __init__(self, room: Room, standing: Standing, clearing: Clearing) -> None:
+    def __init__(
+        self, room: Room, standing: Standing, clearing: Clearing, *, is_ahead: bool = True
+    ) -> None:
         self._room = room
         self._standing = standing
         self._clearing = clearing
+        self._is_ahead = is_ahead
         self._refused = 0
         """How many messages a prepared summary stands for that would win too little by now."""
         self.has_failed = False
@@ -135,7 +138,8 @@ class Folding:
         outcome = await self._room.adopted(merged, label, best.weight.tokens - least)
         if outcome is None:
             return best, self
-        return outcome, Folding(self._room, await self._room.stand(merged), merged.clearing)
+        standing = await self._room.stand(merged)
+        return outcome, Folding(self._room, standing, merged.clearing, is_ahead=False)
 
     async def has_all(self, checkpoint: Checkpoint) -> bool:
         """Tell whether a summary stands for all that was planned, or only for its beginning."""
@@ -187,7 +191,8 @@ class Folding:
 
     @cached_property
     def _subject(self) -> Subject:
-        return subject_of(self._room, self._standing, self._clearing)
+        subject = subject_of(self._room, self._standing, self._clearing)
+        return subject if self._is_ahead else replace(subject, is_ahead=False)
 
     async def _plan(self) -> Plan | None:
         return await asyncio.to_thread(getattr, self._subject, "plan")
