@@ -26,10 +26,13 @@ WOULD_STAND_HERE = "(A summary would stand here.)"
 class Folding:
     """Gets a summary for one request."""
 
-    def __init__(self, room: Room, standing: Standing, clearing: Clearing) -> None:
+    def __init__(
+        self, room: Room, standing: Standing, clearing: Clearing, *, is_ahead: bool = True
+    ) -> None:
         self._room = room
         self._standing = standing
         self._clearing = clearing
+        self._is_ahead = is_ahead
         self._refused = 0
         """How many messages a prepared summary stands for that would win too little by now."""
         self.has_failed = False
@@ -76,7 +79,8 @@ class Folding:
     async def fold(self, outcome: Outcome) -> Outcome | None:
         """Return the request with a summary, or as it is while that may wait, or None without.
 
-        A request far over its window needs several summaries, each of as much as the model takes.
+        A request far over its window needs several summaries, each of as much as the model takes;
+        so does any whose summary model takes little at a time, or the next ones would follow soon.
         """
         room = self._room
         if room.case.is_dry:
@@ -88,12 +92,15 @@ class Folding:
             least = room.budget.least_growth if self._has_time(best.weight.tokens) else 0
             best, folding = await self.adopted(prepared, "reused", best, least)
             self._refused = prepared.folded_until if best is outcome else 0
+        enough = room.budget.trigger
         for _ in range(MOST_ROUNDS):
-            if best.weight.tokens < room.budget.trigger:
+            if best.weight.tokens < enough:
                 break
             checkpoint = await folding.written(best)
             if checkpoint is None:
                 break
+            is_all = await folding.has_all(checkpoint)
+            enough = room.budget.trigger if is_all else room.budget.target
             smaller, folding = await folding.adopted(checkpoint, "built", best)
             if smaller is best:
                 break
@@ -131,7 +138,13 @@ class Folding:
         outcome = await self._room.adopted(merged, label, best.weight.tokens - least)
         if outcome is None:
             return best, self
-        return outcome, Folding(self._room, await self._room.stand(merged), merged.clearing)
+        standing = await self._room.stand(merged)
+        return outcome, Folding(self._room, standing, merged.clearing, is_ahead=False)
+
+    async def has_all(self, checkpoint: Checkpoint) -> bool:
+        """Tell whether a summary stands for all that was planned, or only for its beginning."""
+        plan = await self._plan()
+        return plan is None or checkpoint.folded_until >= self._subject.boundary(plan)
 
     def _is_newer(self, checkpoint: Checkpoint | None) -> bool:
         return checkpoint is not None and checkpoint.folded_until > self._standing.folded_until
@@ -178,7 +191,8 @@ class Folding:
 
     @cached_property
     def _subject(self) -> Subject:
-        return subject_of(self._room, self._standing, self._clearing)
+        subject = subject_of(self._room, self._standing, self._clearing)
+        return subject if self._is_ahead else replace(subject, is_ahead=False)
 
     async def _plan(self) -> Plan | None:
         return await asyncio.to_thread(getattr, self._subject, "plan")

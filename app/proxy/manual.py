@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from app.chat.conversation import Conversation
 from app.compaction.checkpoint import Checkpoint
 from app.compaction.summary.fold import fold
+from app.compaction.summary.plan import Plan
 from app.proxy.by_hand import budget_by_hand, note_by_hand
 from app.proxy.case import Case, Outcome
 from app.proxy.compact import trim
@@ -16,6 +17,7 @@ from app.proxy.scales import Scales
 from app.proxy.services import Services
 from app.proxy.standing import SUMMARY, Standing
 from app.proxy.subject import Subject
+from app.proxy.summaries import PREPARED, Job
 from app.telemetry.record import ExchangeRecord
 
 KEPT_TURNS = 1
@@ -159,7 +161,7 @@ class Hand:
             if plan is None:
                 return standing, ""
             summaries = room.services.summaries
-            job = replace(job_of(room, subject, plan, tokens), wish=self._wish.instruction)
+            job = await self._job(subject, plan, tokens)
             checkpoint = await summaries.wait(summaries.begin(job))
             if checkpoint is None:
                 return standing, summaries.reason_of(job)
@@ -170,6 +172,14 @@ class Hand:
                 return standing, "no_gain"
             standing, tokens = await room.stand(checkpoint), outcome.weight.tokens
         return standing, "rounds"
+
+    async def _job(self, subject: Subject, plan: Plan, tokens: int) -> Job:
+        """Return the summary as a job, for which one that was prepared of less is no substitute."""
+        job = job_of(self._room, subject, plan, tokens)
+        prepared = await self._room.find(PREPARED)
+        if prepared is not None and job.start < prepared.folded_until < subject.boundary(plan):
+            job = replace(job, start=prepared.folded_until)
+        return replace(job, wish=self._wish.instruction)
 
     def _subject(self, standing: Standing) -> Subject:
         subject = subject_of(self._room, standing, standing.clearing)

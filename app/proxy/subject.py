@@ -39,6 +39,8 @@ class Subject:
     """How many turns a compaction by hand leaves alone, whatever their size."""
     wish: str = ""
     """What the user wants of the summary."""
+    is_ahead: bool = True
+    """Whether the summary may be one ahead of the trigger, or goes on with one at the trigger."""
 
     @cached_property
     def returned(self) -> Returned | None:
@@ -90,7 +92,7 @@ class Subject:
     @property
     def growth(self) -> int:
         """What is added until the trigger, where a summary is prepared ahead of it."""
-        return max(0, self.budget.trigger - self._sent_tokens)
+        return max(0, self.budget.trigger - self._sent_tokens) if self.is_ahead else 0
 
     @cached_property
     def plan(self) -> Plan | None:

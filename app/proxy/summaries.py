@@ -23,6 +23,7 @@ PAUSES_SECONDS = (60.0, 300.0, 900.0)
 GROWTH = 1.1
 REMEMBERED_FAILURES = 10_000
 REMEMBERED_FLIGHTS = 200
+REMEMBERED_MODELS = 1_000
 LEASE_SECONDS = 10.0
 POLL_SECONDS = 1.1
 MOST_AHEAD = 64
@@ -94,6 +95,8 @@ class Summaries:
         self._needless: Recent[tuple[Scope, bytes], int] = Recent(REMEMBERED_FAILURES)
         self._failures: Recent[tuple[Scope, bytes], _Failure] = Recent(REMEMBERED_FAILURES)
         self.breakers = Breakers(BREAKER_FAILURES, BREAKER_SECONDS, clock)
+        self.unwanted: Recent[str, frozenset[str]] = Recent(REMEMBERED_MODELS)
+        """The fields that a model will not have, by its seat's name."""
 
     def under_way(self, scope: Scope, links: Collection[bytes]) -> Flight | None:
         """Return the summary that is being written of a prefix of this history."""

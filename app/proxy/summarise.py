@@ -17,7 +17,7 @@ from app.errors import UpstreamError, UpstreamUnavailable
 from app.proxy.keeping import SpanOfMessages
 from app.proxy.seats import Seat, Shape, seats_for
 from app.proxy.services import Services
-from app.proxy.side_query import Prompt, call_for, rendered, ride
+from app.proxy.side_query import Manner, Prompt, call_for, refused_fields, rendered, ride
 from app.proxy.subject import Subject
 from app.proxy.summaries import SummaryFailed
 from app.proxy.summary_policy import ledger_tokens, verbatim_tokens
@@ -27,6 +27,8 @@ MOST_TRIES = 3
 WORTH_A_SHORTER_TRY = ("empty", "only_reasoning", "length")
 WORTH_ANOTHER_SHAPE = ("refused", "window")
 LEAST_ANSWER_TOKENS = 256
+LARGEST_ANSWER_SHARE = 4
+"""The divisor that leaves a small window to what it is to read."""
 MARGIN_TOKENS = 64
 MARGIN_SHARE = 0.02
 MARGIN_ELSEWHERE = 0.1
@@ -120,8 +122,9 @@ class Question:
         self._shape = shape
         self._services = services
         self._nonce = secrets.token_hex(8)
+        self._unwanted = services.summaries.unwanted.get(seat.name) or frozenset()
         policy = subject.case.policy.summary
-        self._cap = policy.summary_tokens(subject.budget)
+        self._cap = min(policy.summary_tokens(subject.budget), seat.window // LARGEST_ANSWER_SHARE)
         self._instruction = instruction(
             template=policy.instruction, previous=bool(subject.previous), extra=subject.wish
         )
@@ -221,10 +224,11 @@ class Question:
     async def _answer(self, plan: Plan, prompt: Prompt, max_tokens: int) -> Completion:
         """Send the question, or raise SummaryFailed."""
         case, seat = self._subject.case, self._seat
+        manner = Manner(seat, max_tokens, self._unwanted)
         if self._shape == "ride":
-            body = ride(case, self._subject.seen(plan), prompt, seat, max_tokens)
+            body = ride(case, self._subject.seen(plan), prompt, manner)
         else:
-            body = rendered(case, prompt, seat, max_tokens)
+            body = rendered(case, prompt, manner)
         breaker = self._services.summaries.breakers.of(seat.name)
         try:
             breaker.check()
@@ -238,6 +242,8 @@ class Question:
             metrics.side_queries.labels(self._shape, "refused").inc()
             if refusal.status in (400, 404, 413, 422):
                 breaker.succeeded()
+                if self._gives_up_fields(refusal):
+                    return await self._answer(plan, prompt, max_tokens)
                 raise SummaryFailed("refused") from None
             breaker.failed(refusal.retry_after or 0)
             raise SummaryFailed("unavailable", refusal.retry_after) from None
@@ -255,6 +261,15 @@ class Question:
             metrics.side_query_tokens.labels("prompt").inc(answer.usage.prompt_tokens)
             metrics.side_query_tokens.labels("completion").inc(answer.usage.completion_tokens)
         return answer
+
+    def _gives_up_fields(self, refusal: NotAnswered) -> bool:
+        """Leave out, from now on, what this model will not have; return whether that is news."""
+        refused = self._unwanted | refused_fields(refusal.status, refusal.said)
+        is_news = refused != self._unwanted
+        self._unwanted = refused
+        if is_news:
+            self._services.summaries.unwanted.put(self._seat.name, refused)
+        return is_news
 
     async def _judge(self, plan: Plan, answer: Completion) -> Verdict:
         subject = self._subject

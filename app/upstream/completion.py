@@ -11,6 +11,7 @@ from app.upstream.headers import value_of
 from app.upstream.usage import Usage, usage_of
 
 MAX_BYTES = 4 * 1024 * 1024
+REFUSAL_BYTES = 16 * 1024
 LONGEST_PAUSE_SECONDS = 60
 
 
@@ -27,12 +28,16 @@ class Completion:
 
 
 class NotAnswered(Exception):
-    """The upstream answered with an error; `retry_after` is how long it wants to be left alone."""
+    """The upstream answered with an error; `retry_after` is how long it wants to be left alone.
 
-    def __init__(self, status: int, retry_after: float | None) -> None:
+    `said` is how it explains that it cannot use the request.
+    """
+
+    def __init__(self, status: int, retry_after: float | None, said: bytes = b"") -> None:
         super().__init__(f"status {status}")
         self.status = status
         self.retry_after = retry_after
+        self.said = said
 
 
 async def complete(upstream: Upstream, call: Call) -> Completion:
@@ -42,6 +47,8 @@ async def complete(upstream: Upstream, call: Call) -> Completion:
     """
     reply = await upstream.send(call)
     try:
+        if reply.status in (400, 422):
+            raise NotAnswered(reply.status, retry_after(reply), await _read_refusal(reply))
         if reply.status != 200:
             raise NotAnswered(reply.status, retry_after(reply))
         body = await _read(reply)
@@ -67,6 +74,14 @@ async def _read(reply: Reply) -> bytes:
         if len(body) > MAX_BYTES:
             raise UpstreamResponseTooLarge
     return bytes(body)
+
+
+async def _read_refusal(reply: Reply) -> bytes:
+    """Read as much of an error as tells what is wrong."""
+    body = bytearray()
+    while len(body) < REFUSAL_BYTES and (chunk := await reply.read_some()):
+        body += chunk
+    return bytes(body[:REFUSAL_BYTES])
 
 
 def completion_in_document(body: bytes) -> Completion:

@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
@@ -29,7 +30,7 @@ NOTHING_TOLD = Listing({}, "unknown")
 
 
 class Windows:
-    """Asks each upstream for its models now and then; only the very first request may wait."""
+    """Asks each upstream for its models now and then; only the very first requests may wait."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Windows:
         self._known: dict[str, Listing] = {}
         self._asked_at: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._first_looks: dict[str, asyncio.Task[None]] = {}
 
     async def close(self) -> None:
         """Stop asking."""
@@ -53,14 +55,18 @@ class Windows:
     async def of(self, base_url: str, credentials: RawHeaders) -> Listing:
         """Return what is known of an upstream, asking behind the scenes when that is old.
 
-        The first request to an upstream waits a moment for the answer; none after it does. The
-        asking uses the credentials of the request that made it necessary: where the upstream wants
-        a key, only a client or the configuration has one.
+        The first request to an upstream waits a moment for the answer, and so do those that come
+        in that moment; none after it does. The asking uses the credentials of the request that made
+        it necessary: where the upstream wants a key, only a client or the configuration has one.
         """
         if base_url not in self._asked_at:
-            await asyncio.wait({self._begin_refresh(base_url, credentials)}, timeout=FIRST_SECONDS)
+            look = self._begin(self._first_look(self._begin_refresh(base_url, credentials)))
+            self._first_looks[base_url] = look
+            look.add_done_callback(lambda _: self._first_looks.pop(base_url))
         elif self.known(base_url) is None:
             self._begin_refresh(base_url, credentials)
+        if base_url in self._first_looks:
+            await asyncio.shield(self._first_looks[base_url])
         return self._known.get(base_url, NOTHING_TOLD)
 
     def known(self, base_url: str) -> Listing | None:
@@ -72,10 +78,16 @@ class Windows:
 
     def _begin_refresh(self, base_url: str, credentials: RawHeaders) -> asyncio.Task[None]:
         self._asked_at[base_url] = self._clock()
-        task = asyncio.create_task(self._refresh(base_url, credentials))
+        return self._begin(self._refresh(base_url, credentials))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    async def _first_look(self, refresh: asyncio.Task[None]) -> None:
+        await asyncio.wait({refresh}, timeout=FIRST_SECONDS)
 
     async def ask(self, base_url: str, credentials: RawHeaders) -> Listing:
         """Ask the upstream now and return what it tells; raise UpstreamError without an answer."""

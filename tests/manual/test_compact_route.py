@@ -68,6 +68,16 @@ async def test_as_many_turns_stay_as_the_client_says() -> None:
     assert done["checkpoint"] == {"covered": len(given) - 6}
 
 
+async def test_a_summary_that_won_too_little_stands_in_no_larger_ones_way() -> None:
+    given = [SYSTEM, user(prose(300, "words that are kept")), says("Yes."), *turns(8, 240)]
+    async with talking(model(brief)) as talk:
+        first = await compacted(talk, given, keep=8)
+        done = await compacted(talk, given)
+
+    assert first["note"] == manual.TOO_LITTLE
+    assert done["checkpoint"] == {"covered": len(given) - 2}
+
+
 async def test_a_turn_that_is_not_answered_yet_stays() -> None:
     given = [*small_chat(), user("And now?")]
     async with talking(model()) as talk:

@@ -209,6 +209,16 @@ async def test_a_conversation_of_three_windows_is_folded_in_several_rounds() -> 
     assert asked.tokens[1] < TRIGGER
 
 
+async def test_the_last_of_several_rounds_leaves_the_newest_turns() -> None:
+    """Behind the first round the prompt is small, but nothing is added before the next one."""
+    brain = SummaryModel(window=WINDOW)
+    async with talking(brain) as talk:
+        asked = await talk.ask(long_chat(20))
+
+    assert len(brain.summaries) == 2
+    assert asked.messages[-7:] == long_chat(20)[-7:]
+
+
 async def test_a_conversation_of_ten_windows_is_answered_all_the_same() -> None:
     """Where no model can read it all at once, its prompt still fits."""
     brain = SummaryModel(window=WINDOW)

@@ -7,9 +7,9 @@ import pytest
 
 from app.chat.splice import message_slices
 from tests.conversation.shapes import PIXEL, Fields, image, says, text, user
-from tests.summaries.talking import SYSTEM, long_chat, prose, talking, turns
-from tests.support.fake_model import FakeModel, fake_model
-from tests.support.summary_model import Question, SummaryModel
+from tests.summaries.talking import SYSTEM, label, long_chat, prose, talking, turns
+from tests.support.fake_model import FakeModel, Line, answer_json, fake_model
+from tests.support.summary_model import Question, SummaryModel, Telling, good
 from tests.trimming.growing import step
 
 pytestmark = pytest.mark.anyio
@@ -104,6 +104,56 @@ async def test_the_settings_may_add_fields_of_their_own() -> None:
     assert question.fields["top_k"] == 5
     assert question.max_tokens == 600
     assert "temperature" not in question.fields
+
+
+COMPLAINTS = {
+    "chat_template_kwargs": "Unrecognized request argument supplied: chat_template_kwargs",
+    "max_tokens": "Unsupported parameter: 'max_tokens' is not supported with this model. "
+    "Use 'max_completion_tokens' instead.",
+    "temperature": "Unsupported value: 'temperature' does not support 0.2 with this model.",
+    "stream_options": "stream_options: Extra inputs are not permitted",
+}
+
+
+def averse_to(*names: str) -> Telling:
+    """Return a telling that refuses such fields, one at a time, as OpenAI's servers do."""
+
+    async def tell(question: Question, line: Line) -> None:
+        for name in names:
+            if name in question.fields:
+                await answer_json(line, {"error": {"message": COMPLAINTS[name]}}, 400)
+                return
+        await good(question, line)
+
+    return tell
+
+
+@pytest.mark.parametrize("refused", [*([name] for name in COMPLAINTS), list(COMPLAINTS)])
+async def test_a_model_that_refuses_a_field_is_asked_again_without_it(refused: list[str]) -> None:
+    brain = SummaryModel(averse_to(*refused))
+    async with talking(brain) as talk:
+        first = await talk.ask(long_chat())
+        asked = len(brain.summaries)
+        second = await talk.ask([SYSTEM, *turns(14, first=50), user("And now?")])
+
+    assert [label(first), label(second)] == ["built", "built"]
+    assert asked == len(refused) + 1
+    assert len(brain.summaries) == asked + 1
+    assert not set(refused) & set(brain.summaries[-1].fields)
+    assert brain.summaries[-1].max_tokens >= 700
+    assert len(brain.summaries[-1].messages) > 2
+
+
+async def test_a_field_of_the_clients_own_stays_in_the_prompt() -> None:
+    """Without it the prompt would be another one; the other shape does not have it."""
+    brain = SummaryModel(averse_to("chat_template_kwargs"))
+    async with talking(brain) as talk:
+        talk.fields["chat_template_kwargs"] = {"style": "short"}
+        asked = await talk.ask(long_chat())
+
+    own = [question.fields.get("chat_template_kwargs") for question in brain.summaries]
+    assert label(asked) == "built"
+    assert own == [{"style": "short", "enable_thinking": False}, {"style": "short"}, None]
 
 
 async def test_a_ride_keeps_images_as_they_were_sent() -> None:
@@ -215,6 +265,21 @@ async def test_a_transcript_is_streamed_and_fits_the_other_models_window() -> No
     for question in other.summaries:
         assert question.fields["stream"] is True
         assert question.tokens + question.max_tokens < 4_000
+
+
+async def test_a_model_that_reads_little_at_a_time_is_asked_until_much_is_won() -> None:
+    """BUGS 10: a compaction that ends just below the trigger would be followed by the next one."""
+    main = SummaryModel(window=16_000)
+    other = SummaryModel(window=4_000, names=("small",))
+    async with fake_model(other) as second:
+        summary = {"model": "small", "base_url": second.url}
+        async with talking(main, window=16_000, summary=summary) as talk:
+            asked = await talk.ask(long_chat(25))
+
+    before, after = asked.tokens
+    assert before > 9_600
+    assert after < 9_600 * 0.7
+    assert 2 <= len(other.summaries) <= 4
 
 
 async def test_every_question_has_a_nonce_of_its_own() -> None:

@@ -86,6 +86,36 @@ async def test_a_stalled_list_of_models_delays_no_chat_after_the_first(
         assert lists.asked == 1
 
 
+async def test_those_who_come_with_the_first_wait_with_it() -> None:
+    lists = Lists(4096)
+
+    async def slowly(line: Line) -> None:
+        await asyncio.sleep(0.2)
+        await answer_json(line, {"data": [{"id": "fake", "max_model_len": 4096}]})
+
+    lists.answer = slowly
+    async with fake_model(lists) as model, running_proxy(model.url) as proxy:
+        windows = proxy.services.windows
+        told = await asyncio.gather(*[windows.of(model.url, []) for _ in range(5)])
+
+    assert [listing.windows.get("fake") for listing in told] == [4096] * 5
+    assert lists.asked == 1
+
+
+async def test_a_first_request_that_leaves_spoils_no_other_one() -> None:
+    lists = Lists()
+    lists.answer = Line.until_closed
+    async with fake_model(lists) as model, running_proxy(model.url) as proxy:
+        windows = proxy.services.windows
+        first = asyncio.create_task(windows.of(model.url, []))
+        await eventually(lambda: lists.asked == 1)
+        second = asyncio.create_task(windows.of(model.url, []))
+        await asyncio.sleep(0)
+        first.cancel()
+
+        assert await second is NOTHING_TOLD
+
+
 async def test_the_window_is_learned_once_and_told_in_the_log() -> None:
     lines = io.StringIO()
     configure_logging("info", "json", lines)
