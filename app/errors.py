@@ -1,5 +1,6 @@
 """What can go wrong, named after what happened; each error knows its status and code."""
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -146,6 +147,10 @@ class MethodNotAllowed(BadRequest):
 
     status = 405
     code = "method_not_allowed"
+
+    def __init__(self, methods: Iterable[str]) -> None:
+        super().__init__()
+        self.methods = sorted(methods)
 
 
 class ClientGone(ProxyError):

@@ -31,6 +31,7 @@ from app.proxy.summaries import Summaries
 from app.proxy.tenant_budget import TenantBudget
 from app.proxy.tokenizers import Tokenizers
 from app.proxy.yardsticks import Yardsticks
+from app.registry.model_card import ModelCard
 from app.registry.registry import BadRegistry, ModelRegistry, read_registry
 from app.routes.chat import ChatCompletions
 from app.routes.compact import Compact
@@ -50,6 +51,8 @@ from app.store.open import ForgivingStore, store_of
 from app.telemetry.heartbeat import Heartbeat
 from app.telemetry.logs import ERROR, WARNING, say, say_mistake
 from app.telemetry.metrics import Metrics
+from app.tokens.image_tokens import is_image_family
+from app.tokens.tiktoken_counter import ENCODINGS
 from app.upstream.client import Upstream, UpstreamPolicy
 from app.upstream.discovery import Windows
 
@@ -202,7 +205,27 @@ def read_models(settings: Settings) -> ModelRegistry:
         except BadConfiguration as error:
             where = f"{settings.registry.file}: model {card.name!r}: overrides"
             raise BadConfiguration(f"{where}: {error}") from None
+        warn_of_unknown_words(card)
     return registry
+
+
+def warn_of_unknown_words(card: ModelCard) -> None:
+    """Say that a card's encoding or image family is left aside: the model's name tells then."""
+    if card.encoding and card.encoding not in ENCODINGS:
+        say(
+            "a model's encoding is not known here",
+            WARNING,
+            model=card.name,
+            encoding=card.encoding,
+            known=sorted(ENCODINGS),
+        )
+    if card.image_family and not is_image_family(card.image_family):
+        say(
+            "a model's image family is not known here",
+            WARNING,
+            model=card.name,
+            image_family=card.image_family,
+        )
 
 
 def usable_ca_file(path: Path | None) -> Path | None:

@@ -12,13 +12,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import InvalidApiKey, MethodNotAllowed, NotFound, Overloaded, ProxyError
 from app.proxy.services import Services
-from app.routes.error_responses import error_body
+from app.routes.error_responses import response_of
 from app.routes.event_stream import EventStream
 from app.routes.identity import AdminGate
 from app.routes.page_files import page_files
 from app.routes.snapshot import Feed, snapshot
 
 ROOT = "/dashboard"
+METHODS = ("GET", "HEAD")
 MOST_VIEWERS = 20
 HEADERS = {
     "content-security-policy": (
@@ -66,8 +67,8 @@ class Dashboard:
 
     async def _answer(self, request: Request) -> ASGIApp:
         self._check_host(request)
-        if request.method not in ("GET", "HEAD"):
-            raise MethodNotAllowed
+        if request.method not in METHODS:
+            raise MethodNotAllowed(METHODS)
         path = request.url.path.removeprefix(ROOT)
         if path == "":
             return self._page(request)
@@ -117,10 +118,9 @@ def json_answer(body: bytes) -> Response:
 
 def refusal(error: ProxyError) -> Response:
     """Return the error as a response."""
-    headers = {**HEADERS, "x-chat-proxy-error": error.code}
-    if error.retry_after is not None:
-        headers["retry-after"] = str(error.retry_after)
-    return Response(error_body(error), error.status, headers, "application/json")
+    response = response_of(error)
+    response.headers.update(HEADERS)
+    return response
 
 
 def is_local_name(host: str) -> bool:

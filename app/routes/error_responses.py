@@ -18,6 +18,8 @@ from app.upstream.usage import StreamTap
 
 FAREWELL_SECONDS = 2
 DONE = b"data: [DONE]\n\n"
+NOTHING_COMPACTED = (b"x-chat-proxy-compaction", b"none")
+"""Said with an error that no record of a request tells of."""
 
 Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
 
@@ -36,6 +38,8 @@ def error_headers(error: ProxyError, body: bytes) -> RawHeaders:
     ]
     if error.retry_after is not None:
         headers.append((b"retry-after", b"%d" % error.retry_after))
+    if isinstance(error, MethodNotAllowed):
+        headers.append((b"allow", ", ".join(error.methods).encode("ascii")))
     if error.closes_connection:
         headers.append((b"connection", b"close"))
     return headers
@@ -82,23 +86,27 @@ def last_event(error: ProxyError, tap: StreamTap) -> bytes:
 async def _answer_refusal(_: Request, error: Exception) -> Response:
     """Answer what Starlette refuses."""
     assert isinstance(error, HTTPException)
-    return _response(MethodNotAllowed() if error.status_code == 405 else NotFound())
+    if error.status_code != 405:
+        return response_of(NotFound())
+    allowed = (error.headers or {}).get("Allow", "GET")
+    return response_of(MethodNotAllowed(allowed.split(", ")))
 
 
 async def _answer_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, ProxyError)
-    return _response(error)
+    return response_of(error)
 
 
 async def _answer_mistake(_: Request, __: Exception) -> Response:
     """Answer a mistake of ours without a word about its inside; it is raised again and logged."""
-    return _response(ProxyError("The proxy made a mistake; its log says where."))
+    return response_of(ProxyError("The proxy made a mistake; its log says where."))
 
 
-def _response(error: ProxyError) -> Response:
+def response_of(error: ProxyError) -> Response:
+    """Return the error as a response of its own."""
     body = error_body(error)
-    headers = {name.decode(): value.decode() for name, value in error_headers(error, body)}
-    return Response(body, error.status, headers)
+    told = [*error_headers(error, body), NOTHING_COMPACTED]
+    return Response(body, error.status, {name.decode(): value.decode() for name, value in told})
 
 
 ERROR_HANDLERS: Final[dict[int | type[Exception], Handler]] = {

@@ -113,7 +113,7 @@ class Front:
         visit.caller = self._gate.caller(visit.headers, visit.query)
         visit.record.tenant = visit.caller.tenant
         if visit.record.method not in endpoint.methods:
-            raise MethodNotAllowed
+            raise MethodNotAllowed(endpoint.methods)
 
     def _conclude(self, visit: Visit, client: Client) -> None:
         """Let go of what the request held, and say what happened to it."""

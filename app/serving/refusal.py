@@ -1,7 +1,7 @@
 """The last answer on a connection whose next request is not taken."""
 
 from app.errors import BadRequest, ProxyError
-from app.routes.error_responses import error_body, error_headers
+from app.routes.error_responses import NOTHING_COMPACTED, error_body, error_headers
 from app.routes.front import request_id
 from app.serving.framing import FIRST_LINES
 from app.telemetry.logs import say
@@ -14,7 +14,7 @@ def last_answer(error: ProxyError, asked: RawHeaders, default_headers: RawHeader
     say("request refused", request_id=identity, status=error.status, code=error.code)
     body = error_body(error)
     headers = [*default_headers, *error_headers(error, body)]
-    headers.append((b"x-request-id", identity.encode("ascii")))
+    headers += [(b"x-request-id", identity.encode("ascii")), NOTHING_COMPACTED]
     if not error.closes_connection:
         headers.append((b"connection", b"close"))
     return head_of(FIRST_LINES[error.status], headers) + body

@@ -161,6 +161,11 @@ class Upstream:
         except ReusedConnectionClosed:
             return Reply(await transport.send(target, message, fresh=True), retried=True)
 
+    def is_dialling(self, base_url: str) -> bool:
+        """Tell whether somebody waits for a new connection to this upstream."""
+        transport = self._open_transport()
+        return transport.is_dialling(transport.target(httpx.URL(base_url)))
+
     def _open_transport(self) -> PooledTransport:
         if self._transport is None:
             raise RuntimeError("open() comes before the first call")

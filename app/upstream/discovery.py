@@ -14,7 +14,8 @@ from app.upstream.client import Upstream
 from app.upstream.headers import RawHeaders
 
 LISTING_SECONDS = 10
-FIRST_SECONDS = 1
+FIRST_SECONDS = 1.0
+DIALLING_SECONDS = 0.15
 RETRY_SECONDS = 15
 
 
@@ -60,7 +61,8 @@ class Windows:
         it necessary: where the upstream wants a key, only a client or the configuration has one.
         """
         if base_url not in self._asked_at:
-            look = self._begin(self._first_look(self._begin_refresh(base_url, credentials)))
+            refresh = self._begin_refresh(base_url, credentials)
+            look = self._begin(self._first_look(base_url, refresh))
             self._first_looks[base_url] = look
             look.add_done_callback(lambda _: self._first_looks.pop(base_url))
         elif self.known(base_url) is None:
@@ -86,8 +88,11 @@ class Windows:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _first_look(self, refresh: asyncio.Task[None]) -> None:
-        await asyncio.wait({refresh}, timeout=FIRST_SECONDS)
+    async def _first_look(self, base_url: str, refresh: asyncio.Task[None]) -> None:
+        """Wait for the first answer, but not long where nobody even takes the connection."""
+        await asyncio.wait({refresh}, timeout=DIALLING_SECONDS)
+        if not refresh.done() and not self._upstream.is_dialling(base_url):
+            await asyncio.wait({refresh}, timeout=FIRST_SECONDS - DIALLING_SECONDS)
 
     async def ask(self, base_url: str, credentials: RawHeaders) -> Listing:
         """Ask the upstream now and return what it tells; raise UpstreamError without an answer."""

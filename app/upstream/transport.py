@@ -7,6 +7,7 @@ have or costs more than the rest of a request: docs/decisions/002 has the measur
 
 import asyncio
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -78,12 +79,17 @@ class PooledTransport(httpx.AsyncBaseTransport):
         self._loop = asyncio.get_running_loop()
         self._kept = KeptConnections(keep_alive_seconds, self._loop)
         self._open: set[Connection] = set()
+        self._dialling: Counter[str] = Counter()
         self._buffer = memoryview(bytearray(READ_BYTES))
 
     @property
     def busy(self) -> int:
         """The connections whose answer is awaited or being read."""
         return len(self._open) - self._kept.count
+
+    def is_dialling(self, target: Target) -> bool:
+        """Tell whether somebody waits for a new connection to this address."""
+        return self._dialling[target.key] > 0
 
     def target(self, url: httpx.URL) -> Target:
         """Take an address apart."""
@@ -104,9 +110,13 @@ class PooledTransport(httpx.AsyncBaseTransport):
         return Answer(connection, self._kept)
 
     async def _dial(self, target: Target) -> Connection:
-        with AIOHTTP_ERRORS:
-            async with asyncio.timeout(self._connect_seconds):
-                connection = await self._dialler.dial(target.dial)
+        self._dialling[target.key] += 1
+        try:
+            with AIOHTTP_ERRORS:
+                async with asyncio.timeout(self._connect_seconds):
+                    connection = await self._dialler.dial(target.dial)
+        finally:
+            self._dialling[target.key] -= 1
         connection.key = target.key
         self._open.add(connection)
         return connection

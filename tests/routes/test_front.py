@@ -62,6 +62,7 @@ async def test_unknown_paths_are_404_in_openais_shape() -> None:
             assert (path, answer.status_code) == (path, 404)
             assert answer.headers["content-type"] == "application/json"
             assert answer.headers["x-chat-proxy-error"] == "not_found"
+            assert answer.headers["x-chat-proxy-compaction"] == "none"
             assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
             assert "location" not in answer.headers
             if method == "HEAD":
@@ -73,12 +74,18 @@ async def test_unknown_paths_are_404_in_openais_shape() -> None:
 @pytest.mark.anyio
 async def test_methods_that_a_path_does_not_know_are_405() -> None:
     """F17: an OPTIONS of a browser gets no CORS header."""
-    paths = ("/v1/chat/completions", "/v1/models", "/v1/responses/resp_1", "/metrics")
+    paths = {
+        "/v1/chat/completions": "POST",
+        "/v1/models": "GET",
+        "/v1/responses/resp_1": "DELETE, GET, POST",
+        "/metrics": "GET",
+    }
     async with running_proxy("http://127.0.0.1:1/v1") as proxy, http_client(proxy) as client:
         for method, path in product(("HEAD", "PUT", "PATCH", "OPTIONS"), paths):
             answer = await client.request(method, path, headers={"origin": "http://evil"})
             assert (path, answer.status_code) == (path, 405)
             assert answer.headers["x-chat-proxy-error"] == "method_not_allowed"
+            assert answer.headers["allow"] == paths[path]
             assert "x-request-id" in answer.headers
             assert not [name for name in answer.headers if name.startswith("access-control-")]
 

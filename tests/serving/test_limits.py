@@ -44,6 +44,7 @@ CHUNKED = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: 
 def assert_refused(answer: RawAnswer, status: int, code: str) -> None:
     assert answer.status == status
     assert answer.error["code"] == answer.headers["x-chat-proxy-error"] == code
+    assert answer.headers["x-chat-proxy-compaction"] == "none"
     assert answer.headers["connection"] == "close"
 
 

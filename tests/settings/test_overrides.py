@@ -8,6 +8,7 @@ import pytest
 from app.environment import BadConfiguration, overridden
 from app.server import make_services
 from app.settings import Settings
+from app.telemetry.logs import configure_logging
 from tests.support.live import settings
 
 
@@ -78,3 +79,23 @@ def test_good_overrides_pass(tmp_path: Path) -> None:
     services = make_services(settings(registry={"file": file}), {})
 
     assert services.registry.find("qwen").overrides == {"vision_keep_last_n_turns": 1}
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"encoding": "o200k"}, "a model's encoding is not known here"),
+        ({"image_family": "gpt-4z"}, "a model's image family is not known here"),
+    ],
+)
+def test_a_word_of_the_registry_that_is_not_known_is_told(
+    entry: dict[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "models.json"
+    file.write_text(json.dumps([{"name": "m", **entry}, {"name": "n", "encoding": "o200k_base"}]))
+    configure_logging("info", "json")
+
+    make_services(settings(registry={"file": file}), {})
+
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["message"], line["model"]) for line in lines] == [(said, "m")]

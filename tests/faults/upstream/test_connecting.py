@@ -48,6 +48,15 @@ async def test_b2_a_black_hole_is_given_up_at_the_limit() -> None:
     assert 0.35 < seconds < 0.9
 
 
+async def test_b2_the_first_request_waits_for_no_list_of_models_from_a_black_hole() -> None:
+    with black_hole() as url:
+        async with running_proxy(url, upstream={"connect_timeout_seconds": 1.5}) as proxy:
+            answer, seconds = await asked(proxy)
+
+    assert is_error(answer, 504, "upstream_connect_timeout")
+    assert 1.45 < seconds < 2.2
+
+
 async def longest_lag(task: "asyncio.Task[Any]") -> float:
     """Return how long the loop was away at most until the task was done."""
     longest = 0.0
