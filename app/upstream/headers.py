@@ -7,8 +7,8 @@ RawHeaders = list[tuple[bytes, bytes]]
 
 # Names come from outside, but the same few again and again.
 REMEMBERED_NAMES = 256
-# As a number: to look for bytes in bytes costs an exception each time.
-NUL = 0
+# As numbers: to look for bytes in bytes costs an exception each time.
+NUL, LF, CR = b"\0\n\r"
 
 # What clients of OpenAI-like servers say about a request. Identity is added by the caller.
 _SENT_ON = frozenset(
@@ -111,7 +111,7 @@ def head_of(first_line: bytes, headers: RawHeaders) -> bytes:
     """Return a message's head as it is written; raise ValueError if a header would break a line."""
     lines = list(map(b": ".join, headers))
     text = b"".join(lines)
-    if text.find(b"\n") >= 0 or text.find(b"\r") >= 0 or NUL in text:
+    if LF in text or CR in text or NUL in text:
         raise ValueError("a header holds a line break")
     return b"\r\n".join((first_line, *lines, b"", b""))
 
