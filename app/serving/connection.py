@@ -1,6 +1,7 @@
 """A client's connection: how it begins and ends, and which requests are on it."""
 
 import asyncio
+from contextlib import suppress
 
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
@@ -85,7 +86,8 @@ class Connection(HeadReader, asyncio.Protocol):
     def _close_slowly(self) -> None:
         """Let the answer arrive before the connection goes: unread input would reset it."""
         self.flow.resume_reading()
-        self.transport.write_eof()
+        with suppress(OSError):  # the client has broken it off, and nobody has noticed yet
+            self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def pause_writing(self) -> None:
