@@ -8,9 +8,8 @@ from app.chat.splice import splice
 from app.compaction.pipeline import Failure, Step
 from app.proxy.addressee import Addressee
 from app.proxy.checkpoints import Scope
-from app.proxy.measure import Measured
+from app.proxy.measure import Measured, Weight
 from app.proxy.model_policy import ModelPolicy
-from app.proxy.scales import Weight
 from app.tokens.counter import RequestCount
 from app.upstream.headers import RawHeaders
 

@@ -9,9 +9,10 @@ from app.compaction.stage import StageContext
 from app.proxy.by_hand import budget_by_hand, is_by_hand, is_untouched, repeated
 from app.proxy.case import Case, Outcome
 from app.proxy.history import history_of
+from app.proxy.measure import Weight
 from app.proxy.relief import relieve
 from app.proxy.room import Room
-from app.proxy.scales import Scales, Weight
+from app.proxy.scales import Scales
 from app.proxy.services import Services
 
 INLINE_BYTES = 1024 * 1024
@@ -20,7 +21,7 @@ INLINE_BYTES = 1024 * 1024
 async def compact(case: Case, services: Services) -> Outcome:
     """Return what is to be sent instead of the client's conversation, which may be the same."""
     measured = case.measured
-    weight = Weight(measured.counted, measured.tokens)
+    weight = measured.weight
     if is_at_ease(case, weight, services):
         return Outcome(measured.conversation, weight)
     scales = Scales(case.request, measured, services.tokenizers)

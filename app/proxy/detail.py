@@ -12,7 +12,7 @@ from app.chat.conversation import Conversation
 from app.chat.message import Message
 from app.proxy.case import Case, Outcome
 from app.proxy.explain_outcome import versions_of
-from app.proxy.scales import Weight
+from app.proxy.measure import Weight
 from app.telemetry.history import DETAIL_BYTES, printable
 
 FIRST = 20
@@ -39,7 +39,7 @@ def document_of(case: Case, outcome: Outcome, chars: int) -> Told:
     before, after = case.conversation, outcome.conversation
     hands = hands_on(before, outcome)
     left = frozenset(after.origins) if hands else None
-    weight = Weight(case.measured.counted, case.measured.tokens)
+    weight = case.measured.weight
     message_before = partial(told_before, before, weight, hands, left, chars)
     message_after = partial(told_after, after, outcome.weight, hands, chars)
     is_same = after is before

@@ -1,5 +1,6 @@
 """How large a request is for its model: tokens, window, budget."""
 
+from math import ceil
 from typing import NamedTuple
 
 from app.chat.conversation import Conversation
@@ -15,6 +16,24 @@ from app.tokens.overheads import CountingRules
 from app.upstream.headers import RawHeaders
 
 
+class Weight(NamedTuple):
+    """The tokens of a whole request; `counted` is before calibration."""
+
+    counted: RequestCount
+    tokens: int
+
+    @property
+    def ratio(self) -> float:
+        """What one counted token comes to at the upstream."""
+        return self.tokens / max(1, self.counted.total)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The tokens of each message."""
+        ratio = self.ratio
+        return [ceil(tokens * ratio) for tokens in self.counted.messages]
+
+
 class Measured(NamedTuple):
     """A request with its size; `tokens` is the count as this upstream would make it."""
 
@@ -25,6 +44,11 @@ class Measured(NamedTuple):
     tokens: int
     window: Window | None
     budget: Budget | None
+
+    @property
+    def weight(self) -> Weight:
+        """What the request weighs as it came."""
+        return Weight(self.counted, self.tokens)
 
 
 async def measure(

@@ -2,33 +2,14 @@
 
 from functools import partial
 from math import ceil
-from typing import NamedTuple
 
 from app.chat.conversation import Conversation
 from app.chat.request import ChatRequest
 from app.compaction.budget import Budget
 from app.compaction.pressure import Pressure
-from app.proxy.measure import Measured
+from app.proxy.measure import Measured, Weight
 from app.proxy.tokenizers import Tokenizers, definitions_of
-from app.tokens.counter import RequestCount, count_request, media_tokens
-
-
-class Weight(NamedTuple):
-    """The tokens of a whole request; `counted` is before calibration."""
-
-    counted: RequestCount
-    tokens: int
-
-    @property
-    def ratio(self) -> float:
-        """What one counted token comes to at the upstream."""
-        return self.tokens / max(1, self.counted.total)
-
-    @property
-    def sizes(self) -> list[int]:
-        """The tokens of each message."""
-        ratio = self.ratio
-        return [ceil(tokens * ratio) for tokens in self.counted.messages]
+from app.tokens.counter import count_request, media_tokens
 
 
 class Scales:
@@ -44,7 +25,7 @@ class Scales:
         """Return the request's tokens with this conversation."""
         measured = self._measured
         if conversation is measured.conversation:
-            return Weight(measured.counted, measured.tokens)
+            return measured.weight
         count = await self._tokenizers.count(self._request, conversation, measured.rules)
         return Weight(count, measured.calibration.estimate(count))
 

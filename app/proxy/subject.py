@@ -14,7 +14,8 @@ from app.compaction.summary.marker import Returned, Sign, find_returned
 from app.compaction.summary.plan import Plan, carried, plan, plan_by_turns, tail_tokens
 from app.proxy.case import Case
 from app.proxy.history import History
-from app.proxy.scales import Scales, Weight
+from app.proxy.measure import Weight
+from app.proxy.scales import Scales
 from app.proxy.standing import Standing
 from app.proxy.summary_policy import ledger_tokens, verbatim_tokens
 

@@ -111,31 +111,27 @@ class Cycle:
             held += piece
         else:
             self._body = bytearray().join((held, piece))
-        self._has_news = True
-        if self._waiter is not None:
-            self._wake(self._waiter)
+        self._tell()
         return len(self._body)
 
     def end_body(self) -> None:
         """Note that the request has arrived to its end."""
         self.more_body = False
-        self._has_news = True
-        if self._waiter is not None:
-            self._wake(self._waiter)
+        self._tell()
 
     def disconnect(self) -> None:
         """Tell whoever waits that the client is gone."""
         if self.response_complete:
             return
         self.disconnected = True
-        if self._waiter is not None:
-            self._wake(self._waiter)
+        self._tell()
         if self._lost is not None:
             self._lost()
 
-    def _wake(self, waiter: asyncio.Future[None]) -> None:
-        if not waiter.done():
-            waiter.set_result(None)
+    def _tell(self) -> None:
+        self._has_news = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def _run(self, app: ASGIApp) -> None:
         """Call the app, and end what it leaves unfinished."""
@@ -263,8 +259,7 @@ class Cycle:
 
     def _complete(self) -> None:
         self.response_complete = True
-        if self._waiter is not None:
-            self._wake(self._waiter)
+        self._tell()
         if self._bytes_left:
             self.keep_alive = False
         self._line.on_response_complete()

@@ -16,6 +16,13 @@ async def paused() -> Flow:
     return flow
 
 
+async def give_up_waiting(flow: Flow) -> None:
+    waiting = asyncio.create_task(flow.drain())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+
+
 async def test_who_waits_for_a_paused_client_goes_on_with_it(paused: Flow) -> None:
     waiting = asyncio.create_task(paused.drain())
     await asyncio.sleep(0)
@@ -27,10 +34,7 @@ async def test_who_waits_for_a_paused_client_goes_on_with_it(paused: Flow) -> No
 
 
 async def test_who_gives_up_waiting_does_not_wake_or_stop_the_next(paused: Flow) -> None:
-    first = asyncio.create_task(paused.drain())
-    await asyncio.sleep(0)
-    first.cancel()
-    await asyncio.wait([first])
+    await give_up_waiting(paused)
 
     second = asyncio.create_task(paused.drain())
     await asyncio.sleep(0)
@@ -41,10 +45,7 @@ async def test_who_gives_up_waiting_does_not_wake_or_stop_the_next(paused: Flow)
 
 
 async def test_a_client_that_gave_up_waiting_may_be_resumed(paused: Flow) -> None:
-    waiting = asyncio.create_task(paused.drain())
-    await asyncio.sleep(0)
-    waiting.cancel()
-    await asyncio.wait([waiting])
+    await give_up_waiting(paused)
 
     paused.resume_writing()
 

@@ -10,7 +10,7 @@ from tests.conversation.shapes import PIXEL, Fields, image, says, text, user
 from tests.summaries.talking import SYSTEM, label, long_chat, prose, talking, turns
 from tests.support.fake_model import FakeModel, Line, answer_json, fake_model
 from tests.support.summary_model import Question, SummaryModel, Telling, good
-from tests.trimming.growing import step
+from tests.trimming.growing import Asked, step
 
 pytestmark = pytest.mark.anyio
 
@@ -251,14 +251,19 @@ async def test_a_transcript_cuts_tool_results_to_two_thousand_characters() -> No
     assert "chars left out" in log
 
 
-async def test_a_transcript_is_streamed_and_fits_the_other_models_window() -> None:
-    """BUGS 11, 35, FAULTS C13: strictly below the window that the other server names."""
+async def asked_through_a_small_model(turns: int) -> tuple[Asked, SummaryModel, SummaryModel]:
+    """Ask a model whose summaries another one writes, with a quarter of its window."""
     main = SummaryModel(window=16_000)
     other = SummaryModel(window=4_000, names=("small",))
     async with fake_model(other) as second:
         summary = {"model": "small", "base_url": second.url}
         async with talking(main, window=16_000, summary=summary) as talk:
-            await talk.ask(long_chat(22))
+            return await talk.ask(long_chat(turns)), main, other
+
+
+async def test_a_transcript_is_streamed_and_fits_the_other_models_window() -> None:
+    """BUGS 11, 35, FAULTS C13: strictly below the window that the other server names."""
+    _, main, other = await asked_through_a_small_model(22)
 
     assert other.summaries
     assert main.summaries == other.overflows == []
@@ -269,12 +274,7 @@ async def test_a_transcript_is_streamed_and_fits_the_other_models_window() -> No
 
 async def test_a_model_that_reads_little_at_a_time_is_asked_until_much_is_won() -> None:
     """BUGS 10: a compaction that ends just below the trigger would be followed by the next one."""
-    main = SummaryModel(window=16_000)
-    other = SummaryModel(window=4_000, names=("small",))
-    async with fake_model(other) as second:
-        summary = {"model": "small", "base_url": second.url}
-        async with talking(main, window=16_000, summary=summary) as talk:
-            asked = await talk.ask(long_chat(25))
+    asked, _, other = await asked_through_a_small_model(25)
 
     before, after = asked.tokens
     assert before > 9_600
