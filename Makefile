@@ -20,8 +20,9 @@ install: $(INSTALLED) ## Make the virtualenv and install everything from the loc
 $(INSTALLED): .ci/dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes --only-binary :all: -r .ci/dev.lock
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r .ci/dev.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip check
 	@touch $@
 
 servers: ## Install the servers and the browser that tests start, where they are missing

@@ -57,6 +57,7 @@ def test_dependencies_are_what_the_lock_says_to_the_byte() -> None:
     locked, ours = (rest for rest in in_stage(build, "RUN") if rest.startswith("pip install"))
 
     assert "--require-hashes" in locked
+    assert "--no-deps" in locked
     assert "-r requirements.lock" in locked
     assert "--no-deps" in ours
     assert not any("pip" in rest for rest in in_stage(runtime, "RUN"))
