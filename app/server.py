@@ -281,7 +281,7 @@ def lifespan_of(services: Services) -> Any:
     """Return the lifespan that opens and closes the services.
 
     What it yields reaches the server that runs the app: the drain to stop it by, the metrics to
-    count what never becomes a request.
+    count what never becomes a request, the outbox that both sides write by.
     """
 
     @asynccontextmanager
@@ -298,7 +298,11 @@ def lifespan_of(services: Services) -> Any:
             say("memory serves in place of the store", WARNING, reason=because)
         counting = asyncio.create_task(count_regularly(services))
         try:
-            yield {"drain": services.drain, "metrics": services.metrics}
+            yield {
+                "drain": services.drain,
+                "metrics": services.metrics,
+                "outbox": services.upstream.outbox,
+            }
         finally:
             counting.cancel()
             await services.close()

@@ -11,6 +11,7 @@ from app.serving.cycle import Cycle
 from app.serving.flow import Flow
 from app.serving.head import HeadReader
 from app.serving.limits import ConnectionLimits
+from app.upstream.outbox import Outbox
 
 LINGER_SECONDS = 5.0
 
@@ -26,6 +27,7 @@ class Connection(HeadReader, asyncio.Protocol):
     __slots__ = (
         "_arriving",
         "_client",
+        "_outbox",
         "_running",
         "_server",
         "_waiting",
@@ -42,9 +44,11 @@ class Connection(HeadReader, asyncio.Protocol):
         limits: ConnectionLimits,
         server_state: ServerState,
         loop: asyncio.AbstractEventLoop,
+        outbox: Outbox,
     ) -> None:
         super().__init__(limits)
         self.loop = loop
+        self._outbox = outbox
         self.server_state = server_state
         self._server: tuple[str, int | None] | None = None
         self._client: tuple[str, int] | None = None
@@ -56,7 +60,7 @@ class Connection(HeadReader, asyncio.Protocol):
         """Take the connection in."""
         self.server_state.connections.add(self)  # type: ignore[arg-type]
         self.transport = transport
-        self.flow = Flow(transport, self.loop)
+        self.flow = Flow(transport, self.loop, self._outbox)
         self._server = get_local_addr(transport)
         self._client = get_remote_addr(transport)
         give_up_unread(transport, self._limits.stall_seconds)
@@ -76,7 +80,7 @@ class Connection(HeadReader, asyncio.Protocol):
     def shutdown(self) -> None:
         """Close, behind the answers to what is here already."""
         if self._running is None:
-            self.transport.close()
+            self.flow.close()
         else:
             self._last_cycle(self._running).keep_alive = False
 
@@ -87,7 +91,7 @@ class Connection(HeadReader, asyncio.Protocol):
         """Let the answer arrive before the connection goes: unread input would reset it."""
         self.flow.resume_reading()
         with suppress(OSError):  # the client has broken it off, and nobody has noticed yet
-            self.transport.write_eof()
+            self.flow.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def pause_writing(self) -> None:

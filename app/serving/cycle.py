@@ -98,6 +98,7 @@ class Cycle:
         # Made by hand: the loop's way costs a fifth more, for a name that nobody reads.
         self._task = asyncio.Task(self._run(app), loop=self._line.loop, name="request")
         self._line.server_state.tasks.add(self._task)
+        self._flow.outbox.woken += 1
 
     def take(self, piece: bytes) -> int:
         """Hold a piece of the body until the app wants it; return how many bytes are held.
@@ -135,6 +136,7 @@ class Cycle:
 
     async def _run(self, app: ASGIApp) -> None:
         """Call the app, and end what it leaves unfinished."""
+        self._flow.outbox.ran += 1
         try:
             await app(self.scope, self.receive, self.send)
         except BaseException as error:  # noqa: BLE001 - uvicorn's own last line
@@ -152,7 +154,7 @@ class Cycle:
     async def _make_an_end(self) -> None:
         """Say a failure of the app in JSON; behind a begun answer there is only the end."""
         if self.response_started:
-            self._transport.close()
+            self._flow.close()
             return
         error = ProxyError("The proxy made a mistake; its log says where.")
         body = error_body(error)
@@ -175,7 +177,7 @@ class Cycle:
     async def receive(self) -> Message:
         """Return what arrived since the last time; to be called by one task at a time."""
         if self._wants_to_continue and not self._transport.is_closing():
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._flow.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self._wants_to_continue = False
         if not self.disconnected and not self.response_complete:
             self._flow.resume_reading()
@@ -253,7 +255,7 @@ class Cycle:
         if self._head:
             body, self._head = self._head + body, b""
         if body:
-            self._transport.write(body)
+            self._flow.write(body)
         if not more_body:
             self._complete()
 

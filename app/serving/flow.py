@@ -2,6 +2,8 @@
 
 import asyncio
 
+from app.upstream.outbox import Outbox
+
 # A body of which the app has not yet taken so much is not read on.
 HIGH_WATER_BYTES = 65_536
 
@@ -9,11 +11,22 @@ HIGH_WATER_BYTES = 65_536
 class Flow:
     """Both directions of one connection."""
 
-    __slots__ = ("_drained", "_loop", "_transport", "read_paused", "sent", "write_paused")
+    __slots__ = (
+        "_drained",
+        "_loop",
+        "_transport",
+        "outbox",
+        "read_paused",
+        "sent",
+        "write_paused",
+    )
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, outbox: Outbox
+    ) -> None:
         self._transport = transport
         self._loop = loop
+        self.outbox = outbox
         self._drained: asyncio.Future[None] | None = None
         self.read_paused = False
         self.write_paused = False
@@ -32,6 +45,25 @@ class Flow:
         if self.read_paused:
             self.read_paused = False
             self._transport.resume_reading()
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, together with what others write in this turn of the loop."""
+        self.outbox.send(self._transport, (data,))
+
+    def write_eof(self) -> None:
+        """Say that there is no more, behind all that was written."""
+        self.outbox.deliver()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        """Close behind all that was written."""
+        self.outbox.deliver()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Break the connection; what the client could have had already, it gets."""
+        self.outbox.deliver()
+        self._transport.abort()
 
     def pause_writing(self) -> None:
         """Note that the client does not take what was written."""

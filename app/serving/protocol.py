@@ -22,6 +22,7 @@ from app.serving.head import BODY, HEAD, IDLE, parts_of
 from app.serving.limits import ConnectionLimits
 from app.serving.refusal import cause_of, last_answer
 from app.telemetry.metrics import Metrics
+from app.upstream.outbox import Outbox
 
 MAX_WAITING = 8
 
@@ -54,7 +55,8 @@ class GuardedProtocol(Connection):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(limits, server_state, _loop or asyncio.get_running_loop())
+        loop = _loop or asyncio.get_running_loop()
+        super().__init__(limits, server_state, loop, app_state.get("outbox") or Outbox())
         self.parser = _new_parser(self)
         self._clock = Clock(self, limits.shortest_seconds)
         self.unwelcome: ProxyError | None = None
@@ -163,7 +165,7 @@ class GuardedProtocol(Connection):
         is_modern = version != "1.0"
         keep_alive = is_modern and self.parser.should_keep_alive()
         self._arriving = cycle = Cycle(self, scope, keep_alive, is_modern and self._expects)
-        scope["extensions"] = {ABORT: self.transport.abort, WATCH: cycle.watch}
+        scope["extensions"] = {ABORT: self.flow.abort, WATCH: cycle.watch}
         if self._running is None:
             self._running = cycle
             cycle.start(self._app)
@@ -224,7 +226,7 @@ class GuardedProtocol(Connection):
             self._clock.stop()
             self._close_slowly()
         else:
-            self.transport.close()
+            self.flow.close()
 
     # What takes too long
 
@@ -241,7 +243,7 @@ class GuardedProtocol(Connection):
         if self.transport.is_closing():
             return
         if self._phase is IDLE:
-            self.transport.close()
+            self.flow.close()
             return
         if self._metrics is not None:
             phase = "headers" if self._phase is HEAD else "body"
@@ -273,7 +275,7 @@ class GuardedProtocol(Connection):
 
     def _say_last(self, error: ProxyError) -> None:
         default_headers = self.server_state.default_headers
-        self.transport.write(last_answer(error, self.headers, default_headers))
+        self.flow.write(last_answer(error, self.headers, default_headers))
         self._close_slowly()
 
 

@@ -11,6 +11,7 @@ from app import errors
 from app.upstream.breaker import Breakers
 from app.upstream.connection import NotHttp, ReusedConnectionClosed
 from app.upstream.headers import RawHeaders, answered, value_of
+from app.upstream.outbox import Outbox
 from app.upstream.transport import (
     Answer,
     NameNotResolved,
@@ -94,6 +95,7 @@ class Upstream:
 
     def __init__(self, policy: UpstreamPolicy) -> None:
         self._policy = policy
+        self.outbox = Outbox()
         self._transport: PooledTransport | None = None
         self._targets: dict[tuple[str, str], Target] = {}
         self.breakers = Breakers(policy.breaker_failures, policy.breaker_seconds)
@@ -102,6 +104,7 @@ class Upstream:
         """Make the pool; call it in the event loop that will use it."""
         self._transport = PooledTransport(
             ssl.create_default_context(cafile=self._policy.ca_file),
+            self.outbox,
             connect_seconds=self._policy.connect_seconds,
             keep_alive_seconds=self._policy.keep_alive_seconds,
         )

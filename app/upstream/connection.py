@@ -11,16 +11,13 @@ import httptools
 import httpx
 
 from app.upstream.headers import NUL, RawHeaders
+from app.upstream.outbox import Message, Outbox
 
 # With what waits in front of a client that reads slowly, 128 KiB at most for each stream.
 READ_BYTES = 32 * 1024
 READ_BUFFER_BYTES = 24 * 1024
 MAX_HEADER_BYTES = 32 * 1024
 MAX_HEADERS = 128
-
-
-Message = tuple[bytes, ...]
-"""A request as it goes over the wire, in one part or more."""
 
 
 class NotHttp(httpx.RemoteProtocolError):
@@ -39,6 +36,7 @@ class Connection(asyncio.BufferedProtocol):
         loop: asyncio.AbstractEventLoop,
         on_lost: Callable[["Connection"], object],
         buffer: memoryview,
+        outbox: Outbox,
     ) -> None:
         """Read into a buffer which all connections of a loop may share: it is emptied at once."""
         self.key = ""
@@ -49,6 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = loop
         self._on_lost = on_lost
         self._buffer = buffer
+        self.outbox = outbox
         self._parser = lenient_parser(self)
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -69,11 +68,11 @@ class Connection(asyncio.BufferedProtocol):
         """Send a request, and wait until its answer's status and headers are in."""
         self._begin()
         if self._transport is not None:
-            for part in message:
-                self._transport.write(part)
+            self.outbox.send(self._transport, message)
         try:
             while not self._has_head:
                 await self.news()
+                self.outbox.ran += 1
         except httpx.ReadError as error:
             if self._was_used and not self._was_heard:
                 raise ReusedConnectionClosed(str(error)) from error
@@ -134,6 +133,7 @@ class Connection(asyncio.BufferedProtocol):
     def _tell(self) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
+            self.outbox.woken += 1
             waiter.set_result(None)
 
     # For the event loop

@@ -19,9 +19,10 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
-from app.upstream.connection import READ_BYTES, Connection, Message, NotHttp
+from app.upstream.connection import READ_BYTES, Connection, NotHttp
 from app.upstream.headers import RawHeaders, head_of
 from app.upstream.kept_connections import KeptConnections
+from app.upstream.outbox import Message, Outbox
 from app.upstream.resolver import RememberingResolver
 
 # Of the time to connect in; the rest is for an address that was good before.
@@ -70,12 +71,18 @@ class PooledTransport(httpx.AsyncBaseTransport):
     """
 
     def __init__(
-        self, tls: ssl.SSLContext, *, connect_seconds: float, keep_alive_seconds: float
+        self,
+        tls: ssl.SSLContext,
+        outbox: Outbox,
+        *,
+        connect_seconds: float,
+        keep_alive_seconds: float,
     ) -> None:
         resolver = RememberingResolver(ThreadedResolver(), connect_seconds * RESOLVING_SHARE)
         self._dialler = Dialler(self._new_connection, ssl=tls, resolver=resolver)
         self._connect_seconds = connect_seconds
         self._tls = tls
+        self._outbox = outbox
         self._loop = asyncio.get_running_loop()
         self._kept = KeptConnections(keep_alive_seconds, self._loop)
         self._open: set[Connection] = set()
@@ -122,7 +129,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         return connection
 
     def _new_connection(self) -> Connection:
-        return Connection(self._loop, self._open.discard, self._buffer)
+        return Connection(self._loop, self._open.discard, self._buffer, self._outbox)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Do the same in httpx's words."""
@@ -164,6 +171,7 @@ class Answer(httpx.AsyncByteStream):
             return b""
         while not connection.has_news:
             await connection.news()
+            connection.outbox.ran += 1
         chunk = connection.take()
         if connection.is_whole:
             self.let_go()

@@ -7,6 +7,7 @@ import pytest
 
 from app.serving.clock import Clock
 from app.serving.flow import Flow
+from app.upstream.outbox import Outbox
 from tests.support.live import eventually
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +20,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.flow = Flow(asyncio.Transport(), self.loop)
+        self.flow = Flow(asyncio.Transport(), self.loop, Outbox())
         self.seconds = WAIT_SECONDS
         self.late_at: list[float] = []
         self.clock = Clock(self, WAIT_SECONDS)

@@ -10,6 +10,7 @@ from app.serving import connection
 from app.serving.connection import Connection
 from app.serving.flow import Flow
 from app.serving.limits import ConnectionLimits
+from app.upstream.outbox import Outbox
 from tests.support.live import eventually
 
 LIMITS = ConnectionLimits(1, 1, 1_024, 1_024, 10, 1, 1)
@@ -35,8 +36,8 @@ async def test_a_client_that_is_gone_is_closed_all_the_same(
 ) -> None:
     monkeypatch.setattr(connection, "LINGER_SECONDS", 0.01)
     loop, transport = asyncio.get_running_loop(), Broken()
-    line = Connection(LIMITS, ServerState(), loop)
-    line.transport, line.flow = transport, Flow(transport, loop)
+    line = Connection(LIMITS, ServerState(), loop, Outbox())
+    line.transport, line.flow = transport, Flow(transport, loop, Outbox())
 
     line._close_slowly()
 

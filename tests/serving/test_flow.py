@@ -5,13 +5,14 @@ import asyncio
 import pytest
 
 from app.serving.flow import Flow
+from app.upstream.outbox import Outbox
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 async def paused() -> Flow:
-    flow = Flow(asyncio.Transport(), asyncio.get_running_loop())
+    flow = Flow(asyncio.Transport(), asyncio.get_running_loop(), Outbox())
     flow.pause_writing()
     return flow
 
