@@ -8,7 +8,7 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, TextIO
 
@@ -93,11 +93,16 @@ class LogWriter:
 
         The next one is tried again: a full disk passes.
         """
+        self.write_all(level, sentence, (fields,))
+
+    def write_all(self, level: int, sentence: str, of_each: Iterable[Fields]) -> None:
+        """Write a line for each of several in one go."""
         if level < self.level:
             return
+        now, name = time.time(), _LEVELS.get(level, "info")
         try:
-            line = self._line(time.time(), _LEVELS.get(level, "info"), sentence, fields)
-            self._stream.write(line)
+            lines = [self._line(now, name, sentence, fields) for fields in of_each]
+            self._stream.write("".join(lines))
             self._stream.flush()
         except Exception:  # noqa: BLE001 - no request fails because nobody could write about it
             return
@@ -117,6 +122,11 @@ def configure_logging(level: str, form: str, stream: TextIO | None = None) -> No
 def say(sentence: str, level: int = INFO, /, **fields: object) -> None:
     """Write a line: a fixed sentence, and what varies as fields."""
     _WRITER.write(level, sentence, fields)
+
+
+def say_of_each(sentence: str, of_each: Iterable[Fields]) -> None:
+    """Write the same sentence about several: together they cost much less than one by one."""
+    _WRITER.write_all(INFO, sentence, of_each)
 
 
 def say_mistake(sentence: str, error: BaseException) -> None:

@@ -30,17 +30,21 @@ class Outbox:
     def send(self, transport: asyncio.WriteTransport, message: Message) -> None:
         """Write a message, in this turn of the loop or at the latest before the next one."""
         letters = self._letters
-        if self.woken > self.ran:
+        if self.is_turn_over:
+            if letters:
+                self.deliver()
+            _write(transport, message)
+        else:
             if not letters:
                 asyncio.get_running_loop().call_soon(self._deliver_behind, self.woken)
             letters.append((transport, message))
-            if len(letters) < MOST_LETTERS:
-                return
-            self.deliver()
-            return
-        if letters:
-            self.deliver()
-        _write(transport, message)
+            if len(letters) >= MOST_LETTERS:
+                self.deliver()
+
+    @property
+    def is_turn_over(self) -> bool:
+        """Whether nobody else is left who may write in this turn of the loop."""
+        return self.woken <= self.ran
 
     def deliver(self) -> None:
         """Write what is held; to be called before a transport is closed."""
