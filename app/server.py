@@ -22,6 +22,7 @@ from app.proxy.checkpoints import Checkpoints
 from app.proxy.destinations import Destinations
 from app.proxy.drain import Drain
 from app.proxy.exchanges import Exchanges
+from app.proxy.interrupt import Deadlines
 from app.proxy.keeping import Keeping
 from app.proxy.last_seen import LastSeen
 from app.proxy.learned_windows import LearnedWindows
@@ -137,6 +138,7 @@ def make_services(
         metrics=metrics,
         admission=Admission(settings.limits.max_inflight_bytes),
         drain=Drain(),
+        deadlines=Deadlines(),
         store=store,
         policies=policies,
         tokenizers=Tokenizers(),

@@ -1,12 +1,12 @@
 """A conversation: its messages, and where it may be cut without tearing anything apart."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Self
 
 from app.chat.beginnings import NOTHING, Beginning
 from app.chat.message import Message
+from app.chat.once import once
 from app.chat.pieces import RESULT_ROLES
 from app.chat.shape import Shape, is_list_of_objects, shape_of
 
@@ -56,7 +56,7 @@ class Conversation:
         conversation.origins = range(len(messages))
         return conversation
 
-    @cached_property
+    @once
     def messages(self) -> tuple[Message, ...]:
         """The messages; made when they are asked for, as most requests are only counted."""
         return tuple(map(Message, self.fields))
@@ -97,7 +97,7 @@ class Conversation:
         origins = self.origins
         return Conversation([messages[i] for i in indexes], [origins[i] for i in indexes])
 
-    @cached_property
+    @once
     def instructions(self) -> int:
         """How many system and developer messages lead the conversation."""
         for index, message in enumerate(self.messages):
@@ -105,12 +105,12 @@ class Conversation:
                 return index
         return len(self.messages)
 
-    @cached_property
+    @once
     def groups(self) -> tuple[Group, ...]:
         """Contiguous ranges over all messages; what lies between call and result belongs in."""
         return tuple(map(Group._make, pairwise((0, *self._borders))))
 
-    @cached_property
+    @once
     def turns(self) -> tuple[Turn, ...]:
         """Contiguous ranges over all messages after the instructions."""
         return tuple(_turns(self.messages, self.groups, self.instructions))
@@ -120,13 +120,13 @@ class Conversation:
         """The last turn, which the model is asked to go on with."""
         return self.turns[-1] if self.turns else None
 
-    @cached_property
+    @once
     def seams(self) -> tuple[int, ...]:
         """Every position where the messages may be cut in two, both ends included."""
         first = self.instructions
         return (first, *(border for border in self._borders if border > first))
 
-    @cached_property
+    @once
     def _borders(self) -> tuple[int, ...]:
         """Where each group ends."""
         reaches = enumerate(_reaches(self.messages), 1)
@@ -147,8 +147,8 @@ class GrownConversation(Conversation):
         self._rest = rest
         self._read = read
 
-    @cached_property
-    def fields(self) -> Sequence[dict[str, Any]]:  # type: ignore[override]
+    @once
+    def fields(self) -> Sequence[dict[str, Any]]:
         """All messages."""
         return self._read()
 

@@ -1,13 +1,14 @@
 """A chat request: the client's bytes, and what must be known of them to send them on."""
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import orjson
 
 from app.chat.beginnings import INSIDE, NOTHING, Beginning, Beginnings
 from app.chat.conversation import Conversation, GrownConversation
+from app.chat.once import once
 from app.chat.parsing import (
     dumped,
     holds_long_integers,
@@ -58,12 +59,12 @@ class ChatRequest:
         self.model = model if isinstance(model, str) else ""
         """The model's name, empty if the client sent none."""
 
-    @cached_property
+    @once
     def fields(self) -> dict[str, Any]:
         """All fields."""
         return self.options
 
-    @cached_property
+    @once
     def conversation(self) -> Conversation | None:
         """The messages; None if their shape is not understood."""
         return Conversation.of(self.options.get("messages"))
@@ -89,13 +90,13 @@ class GrownRequest(ChatRequest):
         self._beginning = beginning
         self._rest = rest
 
-    @cached_property
+    @once
     def fields(self) -> dict[str, Any]:
         """All fields, as they stand in the body."""
         messages = self.conversation.fields
         return {**self._beginning.options, "messages": messages, **self.options}
 
-    @cached_property
+    @once
     def conversation(self) -> Conversation:
         """The messages."""
         return GrownConversation(self._beginning, self._rest, partial(_messages_in, self.body))

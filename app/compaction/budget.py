@@ -82,6 +82,6 @@ class Budget(NamedTuple):
 
 def _first_count(*candidates: object) -> int:
     for candidate in candidates:
-        if isinstance(candidate, int) and not isinstance(candidate, bool) and candidate > 0:
+        if type(candidate) is int and candidate > 0:  # a boolean is none
             return candidate
     return 0

@@ -44,6 +44,8 @@ def _instruction_in(message: dict[str, Any]) -> str | None:
         content = content[0].get("text")
     if message.get("role") != "user" or type(content) is not str:
         return None
+    if "/compact" not in content:
+        return None  # as all but a few: no copy of the text, no pattern
     found = _COMPACT.fullmatch(content.strip())
     return (found[1] or "") if found else None
 

@@ -1,6 +1,6 @@
 """A short name for a conversation, the same for all its requests, that tells nothing of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Any
@@ -18,31 +18,40 @@ KEPT_CHARS = 8_000
 _names: Generations[str] = Generations(1_000)
 
 
-def naming(conversation: Conversation, tenant: str, store: Store) -> Callable[[], str]:
+def naming(
+    conversation: Conversation, body_bytes: int, tenant: str, store: Store
+) -> Callable[[], str]:
     """Return what finds the name by which the operator's page puts a conversation together.
 
     It is made from how the conversation begins, up to the first user message, and only from the
-    heads of its texts, which is all that is kept until somebody asks, and not if they are many.
+    heads of its texts. Of a small body its first messages are kept until somebody asks, of a
+    larger one only those heads, and not if they are many.
     The store's secret makes it unguessable. A known beginning with a user's message in it has its
     name already.
     """
     begun = conversation.beginning
     if not begun.shape.is_asked:
-        heads = _heads(conversation)
+        if body_bytes <= KEPT_CHARS:
+            return partial(_name_of, conversation.fields[:MESSAGES], tenant, store)
+        heads = _heads(conversation.fields)
         if sum(map(len, heads)) <= KEPT_CHARS:
             return partial(_name, heads, tenant, store)
         return partial(str, _name(heads, tenant, store))
     key = (begun.key, tenant, store.address)
     name = _names.recall(key)
     if name is None:
-        name = _name(_heads(conversation), tenant, store)
+        name = _name_of(conversation.fields, tenant, store)
         _names.remember(key, name)
     return partial(str, name)
 
 
-def _heads(conversation: Conversation) -> list[str]:
+def _name_of(messages: Sequence[dict[str, Any]], tenant: str, store: Store) -> str:
+    return _name(_heads(messages), tenant, store)
+
+
+def _heads(messages: Sequence[dict[str, Any]]) -> list[str]:
     heads: list[str] = []
-    for fields in conversation.fields[:MESSAGES]:
+    for fields in messages[:MESSAGES]:
         role = fields.get("role")
         heads += (role[:CHARS] if type(role) is str else "", *heads_of(fields.get("content")))
         if role == "user":

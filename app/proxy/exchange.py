@@ -105,10 +105,10 @@ async def _exchange(call: Call, relay: Relay, visit: Visit, services: Services) 
     policy = services.policy
     watchdog = Watchdog(
         visit.interrupt,
+        services.deadlines,
         policy.total_seconds,
         policy.first_byte_seconds,
         UpstreamFirstByteTimeout,
-        min(policy.idle_seconds, policy.client_stall_seconds),
     )
     try:
         reply = await _send(call, visit, services)

@@ -50,52 +50,87 @@ class Interruptible:
 
 
 class Watchdog:
-    """One lazy timer for all of an exchange's deadlines.
+    """The deadlines of one exchange: for the whole, and for the step that it waits for.
 
-    Moving a deadline only stores a number; the timer looks at it when it fires. It fires first
-    after `soonest_seconds`, so that a deadline which is no sooner than that costs nothing.
+    Moving a deadline only stores a number, unless it comes before those of all others.
     """
 
-    __slots__ = ("_deadline", "_error", "_fires_at", "_handle", "_interrupt", "_last", "_loop")
+    __slots__ = ("_deadlines", "_error", "_interrupt", "_last", "_loop", "due")
 
     def __init__(
         self,
         interrupt: Interruptible,
+        deadlines: "Deadlines",
         total_seconds: float,
         seconds: float,
         error: type[ProxyError],
-        soonest_seconds: float = inf,
     ) -> None:
         """Watch from now on, with a limit for everything and one for the first step."""
         self._loop = asyncio.get_running_loop()
         self._interrupt = interrupt
+        self._deadlines = deadlines
         now = self._loop.time()
         self._last = now + total_seconds
-        self._deadline = now + seconds
         self._error = error
-        self._arm(min(self._deadline, self._last, now + soonest_seconds))
+        self.due = min(now + seconds, self._last)
+        deadlines.add(self)
 
     def expect(self, seconds: float, error: type[ProxyError]) -> None:
         """From now on, `seconds` may pass before the exchange ends with this error."""
-        self._deadline = self._loop.time() + seconds
         self._error = error
-        if self._deadline < self._fires_at:
-            self._handle.cancel()
-            self._arm(self._deadline)
+        self.due = min(self._loop.time() + seconds, self._last)
+        if self.due < self._deadlines.fires_at:
+            self._deadlines.look_at(self.due)
 
     def close(self) -> None:
         """Stop watching."""
-        self._handle.cancel()
+        self._deadlines.discard(self)
 
-    def _arm(self, when: float) -> None:
-        self._fires_at = when
-        self._handle = self._loop.call_at(when, self._look)
+    def bite(self) -> None:
+        """End the exchange, whose time is up."""
+        self._interrupt.stop(UpstreamTotalTimeout() if self.due >= self._last else self._error())
+
+
+class Deadlines:
+    """One timer for all exchanges, which fires when the soonest deadline has come.
+
+    A timer for each would be set and cancelled with every request, and hardly ever fire.
+    """
+
+    def __init__(self) -> None:
+        self.fires_at = inf
+        self._dogs: set[Watchdog] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, dog: Watchdog) -> None:
+        """Watch an exchange."""
+        self._dogs.add(dog)
+        if dog.due < self.fires_at:
+            self.look_at(dog.due)
+
+    def discard(self, dog: Watchdog) -> None:
+        """Forget an exchange, if it is still watched."""
+        self._dogs.discard(dog)
+
+    def look_at(self, when: float) -> None:
+        """Look then, in place of later."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.fires_at = when
+        self._timer = asyncio.get_running_loop().call_at(when, self._look)
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self.fires_at = None, inf
 
     def _look(self) -> None:
-        now = self._loop.time()
-        if now >= self._last:
-            self._interrupt.stop(UpstreamTotalTimeout())
-        elif now >= self._deadline:
-            self._interrupt.stop(self._error())
-        else:
-            self._arm(min(self._deadline, self._last))
+        """End what is due, and be back for the next."""
+        now = asyncio.get_running_loop().time()
+        self._timer, self.fires_at = None, inf
+        for dog in [dog for dog in self._dogs if dog.due <= now]:
+            self._dogs.discard(dog)
+            dog.bite()
+        if self._dogs:
+            self.look_at(min(dog.due for dog in self._dogs))

@@ -20,7 +20,9 @@ def note_exchange(case: Case, outcome: Outcome, record: ExchangeRecord, services
 
 def _note(case: Case, outcome: Outcome, record: ExchangeRecord, services: Services) -> None:
     if record.naming is None:
-        record.naming = naming(case.conversation, case.tenant, services.store)
+        record.naming = naming(
+            case.conversation, len(case.request.body), case.tenant, services.store
+        )
     # A replay tells of the same chat again, and the first form is not what was sent.
     if record.detail or services.exchanges.takes_detail():
         record.detail = detail_of(case, outcome, show_text=services.exchanges.shows_text)

@@ -11,6 +11,7 @@ from app.proxy.checkpoints import Checkpoints
 from app.proxy.destinations import Destinations
 from app.proxy.drain import Drain
 from app.proxy.exchanges import Exchanges
+from app.proxy.interrupt import Deadlines
 from app.proxy.keeping import Keeping
 from app.proxy.last_seen import LastSeen
 from app.proxy.learned_windows import LearnedWindows
@@ -60,6 +61,7 @@ class Services:
     metrics: Metrics
     admission: Admission
     drain: Drain
+    deadlines: Deadlines
     store: ForgivingStore
     policies: ModelPolicies
     tokenizers: Tokenizers
@@ -106,4 +108,5 @@ class Services:
         await self.store.close()
         await self.windows.close()
         await self.upstream.close()
+        self.deadlines.close()
         self.heartbeat.close()

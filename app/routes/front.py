@@ -67,6 +67,7 @@ class Front:
         self._nothing = Nothing()
         self._gate = gate
         self.services = services
+        self._outbox = services.upstream.outbox
         self._concluded: list[ExchangeRecord] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -124,7 +125,7 @@ class Front:
         services.admission.give_back(client.held_bytes)
         record.finish()
         self._concluded.append(record)
-        if services.upstream.outbox.is_turn_over:
+        if self._outbox.is_turn_over:
             self._tell()
         elif len(self._concluded) == 1:
             asyncio.get_running_loop().call_soon(self._tell)

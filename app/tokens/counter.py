@@ -126,6 +126,8 @@ def _defined(
 ) -> tuple[int, int]:
     """Return the tokens of tools and schema, and of the frame around the answer."""
     frame = rules.reply_tokens
+    if not definitions.tools and definitions.response_format is None:
+        return 0, frame
     tokens = tools_tokens(definitions.tools, counter, rules.tools_style)
     if tokens and rules.tools_style == "typescript":
         tokens += tool_choice_tokens(definitions.tool_choice, counter)
@@ -219,6 +221,8 @@ class _Tally:
     def _add_up(
         self, counts: list[int], others: list[tuple[int, Fields, Sequence[PieceKind]]]
     ) -> list[int]:
+        if not others:
+            return self._plain(counts)
         each: list[int] = []
         frame = self._rules.message_tokens
         call_frame = self._rules.tool_call_tokens // 2

@@ -128,9 +128,11 @@ class TiktokenCounter:
 
     def count(self, text: str) -> int:
         """Return the text's tokens; long texts that are not `known` belong in a thread."""
+        return self._count(text, hash(text))
+
+    def _count(self, text: str, key: int) -> int:
         if self._encoding is None:
             return rough_tokens(text)
-        key = hash(text)
         count = self._known.recall(key)
         if count is None:
             count = _count(self._encoding, text, self._tokens_in)
@@ -145,20 +147,26 @@ class TiktokenCounter:
 
     def counts_within(self, texts: list[str], max_cold_chars: int | None) -> list[int] | None:
         """Return the tokens of each text, nothing if more than that is yet to be counted."""
-        found = list(map(self._known.young.get, map(hash, texts)))
+        keys = list(map(hash, texts))
+        found = list(map(self._known.young.get, keys))
         if None not in found:
             return cast("list[int]", found)
-        unsure = [text for text, count in zip(texts, found, strict=True) if count is None]
-        if max_cold_chars is not None and self._exceed(max_cold_chars, unsure):
+        unsure = [index for index, count in enumerate(found) if count is None]
+        if max_cold_chars is not None and self._exceed(max_cold_chars, texts, unsure):
             return None
-        counted = map(self.count, unsure)
-        return [next(counted) if count is None else count for count in found]
+        for index in unsure:
+            found[index] = self._count(texts[index], keys[index])
+        return cast("list[int]", found)
 
-    def _exceed(self, max_chars: int, texts: list[str]) -> bool:
-        """Tell whether more than that is yet to be counted of the texts."""
-        if self._encoding is None or sum(map(len, texts)) <= max_chars:
+    def _exceed(self, max_chars: int, texts: list[str], unsure: list[int]) -> bool:
+        """Tell whether more than that is yet to be counted of some of the texts."""
+        chars = 0
+        for index in unsure:
+            chars += len(texts[index])
+        if chars <= max_chars or self._encoding is None:
             return False
-        return sum(len(text) for text in texts if self.known(text) is None) > max_chars
+        unknown = [texts[index] for index in unsure if self.known(texts[index]) is None]
+        return sum(map(len, unknown)) > max_chars
 
     def remembered(self, key: Hashable, work: Callable[[], int]) -> int:
         """Return what the key's work came to before; guesses are not remembered."""

@@ -15,7 +15,10 @@ STORE = MemoryStore(b"secret")
 
 
 def name(*messages: dict[str, Any], tenant: str = "t") -> str:
-    return naming(conversation(*messages), tenant, STORE)()
+    """Return the name, which is the same whatever is kept until somebody asks."""
+    at_once = naming(conversation(*messages), KEPT_CHARS + 1, tenant, STORE)()
+    assert naming(conversation(*messages), KEPT_CHARS, tenant, STORE)() == at_once
+    return at_once
 
 
 def test_a_conversation_keeps_its_name_while_it_grows() -> None:
@@ -33,7 +36,7 @@ def test_another_beginning_tenant_or_deployment_has_another_name() -> None:
         name(system("Be rude"), user("one")),
         name(user("one")),
         name(system(), user("one"), tenant="other"),
-        naming(given, "t", MemoryStore(b"another secret"))(),
+        naming(given, 100, "t", MemoryStore(b"another secret"))(),
     }
 
     assert len(names) == 6
@@ -72,8 +75,8 @@ def test_a_conversation_that_is_not_read_again_has_the_same_name() -> None:
     talks = [request.conversation for request in requests if request.conversation is not None]
 
     for _ in range(2):
-        names = {naming(it, "t", STORE)() for it in talks}
-        others = {naming(it, "other", STORE)() for it in talks}
+        names = {naming(it, 40_000, "t", STORE)() for it in talks}
+        others = {naming(it, 40_000, "other", STORE)() for it in talks}
 
     assert names == {name(*talk)}
     assert others == {name(*talk, tenant="other")}
@@ -87,7 +90,7 @@ def test_what_is_kept_until_somebody_asks_is_bounded() -> None:
     odd = {"role": ["x"] * 1_000_000, "content": ""}
 
     for messages in ([parts] * 8, [loud, user("hi")], [odd, user("hi")]):
-        found = naming(conversation(*messages), "t", STORE)
+        found = naming(conversation(*messages), 1_000_000, "t", STORE)
 
         assert isinstance(found, partial)
         assert sum(map(len, found.args[0])) <= KEPT_CHARS

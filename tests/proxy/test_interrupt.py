@@ -14,7 +14,7 @@ from app.errors import (
     UpstreamTotalTimeout,
 )
 from app.proxy.drain import Drain
-from app.proxy.interrupt import Interruptible, Watchdog
+from app.proxy.interrupt import Deadlines, Interruptible, Watchdog
 
 pytestmark = pytest.mark.anyio
 
@@ -123,9 +123,10 @@ async def test_a_timeout_inside_the_block_still_works() -> None:
 class Watched:
     """A block with a watchdog in it."""
 
-    def __init__(self, total: float, first: float) -> None:
+    def __init__(self, total: float, first: float, deadlines: Deadlines | None = None) -> None:
         self.interrupt = Interruptible()
-        self.dog = Watchdog(self.interrupt, total, first, UpstreamFirstByteTimeout)
+        watch = deadlines or Deadlines()
+        self.dog = Watchdog(self.interrupt, watch, total, first, UpstreamFirstByteTimeout)
         self.loop = asyncio.get_running_loop()
         self.start = self.loop.time()
 
@@ -180,6 +181,30 @@ async def test_the_whole_has_a_limit_however_often_its_steps_move() -> None:
 async def test_a_closed_watchdog_is_silent() -> None:
     watched = Watched(total=0.05, first=0.02)
     watched.dog.close()
+
+    assert await reason_of(watched.interrupt, 0.1) is None
+
+
+async def test_many_exchanges_end_each_in_its_time_by_one_timer() -> None:
+    deadlines = Deadlines()
+    late, soonest, never, middle = (
+        Watched(5, seconds, deadlines) for seconds in (0.15, 0.05, 5, 0.1)
+    )
+    never.dog.expect(3, UpstreamIdleTimeout)
+
+    found = await asyncio.gather(*(watched.ends() for watched in (late, soonest, middle)))
+
+    assert {reason for reason, _ in found} == {UpstreamFirstByteTimeout}
+    (_, third), (_, first), (_, second) = found
+    assert 0.04 < first < second < third < 0.4
+    assert never.interrupt.reason is None
+    assert deadlines.fires_at > asyncio.get_running_loop().time() + 2
+
+
+async def test_nothing_is_looked_at_once_it_is_closed() -> None:
+    deadlines = Deadlines()
+    watched = Watched(total=5, first=0.02, deadlines=deadlines)
+    deadlines.close()
 
     assert await reason_of(watched.interrupt, 0.1) is None
 
