@@ -31,6 +31,14 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 Processes = Annotated[int, Field(ge=1, le=256)]
 
 
+def _lowered(value: object) -> object:
+    """Read `INFO` as `info`: elsewhere levels are written so."""
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+InAnyCase = BeforeValidator(_lowered)
+
+
 def _split(value: object) -> object:
     """Read `a,b` as two words, so that nobody has to write JSON into an environment variable."""
     if isinstance(value, str):
@@ -248,7 +256,7 @@ class SummarySettings(Section):
     """Summaries that are written at once; tenants who wait take turns."""
     tenant_tokens_per_hour: Count = 0
     """Tokens an hour for one tenant's summaries in a process, then none; 0 = no limit."""
-    wait: Literal["trigger", "overflow"] = "trigger"
+    wait: Annotated[Literal["trigger", "overflow"], InAnyCase] = "trigger"
     """Wait for a summary from the trigger on, or only when the request would not fit."""
     keep_alive_seconds: Pause = 0
     """How often a waiting stream gets `: compacting`; errors are then events; 0 = never."""
@@ -341,9 +349,9 @@ class LimitsSettings(Section):
 class LogSettings(Section):
     """What is written to stderr."""
 
-    level: Literal["debug", "info", "warning", "error"] = "info"
+    level: Annotated[Literal["debug", "info", "warning", "error"], InAnyCase] = "info"
     """The least important level to write."""
-    format: Literal["auto", "json", "text"] = "auto"
+    format: Annotated[Literal["auto", "json", "text"], InAnyCase] = "auto"
     """JSON lines, readable text, or text on a terminal and JSON elsewhere."""
 
 
@@ -377,7 +385,7 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    mode: Literal["on", "observe", "off"] = "on"
+    mode: Annotated[Literal["on", "observe", "off"], InAnyCase] = "on"
     """Compact conversations, only report what would be done, or do nothing."""
 
     server: ServerSettings = ServerSettings()

@@ -131,7 +131,7 @@ class Front:
             asyncio.get_running_loop().call_soon(self._tell)
 
     def _tell(self) -> None:
-        """Count and log what ended in this turn of the loop: one behind the other it costs half."""
+        """Count and log what ended in this turn of the loop: together it costs less."""
         records, self._concluded = self._concluded, []
         if not records:
             return  # somebody was quicker than the loop

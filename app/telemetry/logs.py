@@ -125,7 +125,7 @@ def say(sentence: str, level: int = INFO, /, **fields: object) -> None:
 
 
 def say_of_each(sentence: str, of_each: Iterable[Fields]) -> None:
-    """Write the same sentence about several: together they cost much less than one by one."""
+    """Write the same sentence about several, in one go."""
     _WRITER.write_all(INFO, sentence, of_each)
 
 

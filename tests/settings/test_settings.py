@@ -100,6 +100,15 @@ def test_a_variable_changes_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.log.level == "debug"
 
 
+def test_words_are_read_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, word in (("LOG_LEVEL", "INFO"), ("LOG_FORMAT", "JSON"), ("MODE", " Off ")):
+        monkeypatch.setenv(f"CHAT_PROXY_{name}", word)
+
+    settings = read_settings(None)
+
+    assert (settings.log.level, settings.log.format, settings.mode) == ("info", "json", "off")
+
+
 @pytest.mark.parametrize("name", ["MODE", "SERVER_PORT", "AUTH_KEYS", "UPSTREAM_API_KEY"])
 def test_an_empty_value_is_an_unset_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"CHAT_PROXY_{name}", "")
