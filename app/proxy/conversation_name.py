@@ -14,6 +14,7 @@ PARTS = 8
 CHARS = 2_000
 CHARACTERS = 12
 KEPT_CHARS = 8_000
+KEPT_BODY_BYTES = 2_000
 
 _names: Generations[str] = Generations(1_000)
 
@@ -24,14 +25,14 @@ def naming(
     """Return what finds the name by which the operator's page puts a conversation together.
 
     It is made from how the conversation begins, up to the first user message, and only from the
-    heads of its texts. Of a small body its first messages are kept until somebody asks, of a
-    larger one only those heads, and not if they are many.
+    heads of its texts. Of a small body its first messages are kept until somebody asks, texts and
+    all; of a larger one only those heads, and not if they are many.
     The store's secret makes it unguessable. A known beginning with a user's message in it has its
     name already.
     """
     begun = conversation.beginning
     if not begun.shape.is_asked:
-        if body_bytes <= KEPT_CHARS:
+        if body_bytes <= KEPT_BODY_BYTES:
             return partial(_name_of, conversation.fields[:MESSAGES], tenant, store)
         heads = _heads(conversation.fields)
         if sum(map(len, heads)) <= KEPT_CHARS:

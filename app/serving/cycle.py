@@ -98,7 +98,7 @@ class Cycle:
         # Made by hand: the loop's way costs a fifth more, for a name that nobody reads.
         self._task = asyncio.Task(self._run(app), loop=self._line.loop, name="request")
         self._line.server_state.tasks.add(self._task)
-        self._flow.outbox.woken += 1
+        self._flow.outbox.wake()
 
     def take(self, piece: bytes) -> int:
         """Hold a piece of the body until the app wants it; return how many bytes are held.
@@ -136,7 +136,7 @@ class Cycle:
 
     async def _run(self, app: ASGIApp) -> None:
         """Call the app, and end what it leaves unfinished."""
-        self._flow.outbox.ran += 1
+        self._flow.outbox.run()
         try:
             await app(self.scope, self.receive, self.send)
         except BaseException as error:  # noqa: BLE001 - uvicorn's own last line
@@ -176,7 +176,7 @@ class Cycle:
 
     async def receive(self) -> Message:
         """Return what arrived since the last time; to be called by one task at a time."""
-        if self._wants_to_continue and not self._transport.is_closing():
+        if self._wants_to_continue and not self.disconnected:
             self._flow.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self._wants_to_continue = False
         if not self.disconnected and not self.response_complete:

@@ -72,7 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while not self._has_head:
                 await self.news()
-                self.outbox.ran += 1
+                self.outbox.run()
         except httpx.ReadError as error:
             if self._was_used and not self._was_heard:
                 raise ReusedConnectionClosed(str(error)) from error
@@ -133,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
     def _tell(self) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
-            self.outbox.woken += 1
+            self.outbox.wake()
             waiter.set_result(None)
 
     # For the event loop

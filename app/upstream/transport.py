@@ -171,7 +171,7 @@ class Answer(httpx.AsyncByteStream):
             return b""
         while not connection.has_news:
             await connection.news()
-            connection.outbox.ran += 1
+            connection.outbox.run()
         chunk = connection.take()
         if connection.is_whole:
             self.let_go()

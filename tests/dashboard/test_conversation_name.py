@@ -7,7 +7,7 @@ import orjson
 
 from app.chat.beginnings import Beginnings
 from app.chat.request import RequestLimits, read_request
-from app.proxy.conversation_name import CHARS, KEPT_CHARS, naming
+from app.proxy.conversation_name import CHARS, KEPT_BODY_BYTES, KEPT_CHARS, naming
 from app.store.memory import MemoryStore
 from tests.conversation.shapes import conversation, image, says, system, text, user
 
@@ -16,8 +16,8 @@ STORE = MemoryStore(b"secret")
 
 def name(*messages: dict[str, Any], tenant: str = "t") -> str:
     """Return the name, which is the same whatever is kept until somebody asks."""
-    at_once = naming(conversation(*messages), KEPT_CHARS + 1, tenant, STORE)()
-    assert naming(conversation(*messages), KEPT_CHARS, tenant, STORE)() == at_once
+    at_once = naming(conversation(*messages), KEPT_BODY_BYTES + 1, tenant, STORE)()
+    assert naming(conversation(*messages), KEPT_BODY_BYTES, tenant, STORE)() == at_once
     return at_once
 
 

@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
 
 from app.proxy.drain import Drain
 from app.proxy.services import Services
+from app.serving.cycle import Cycle
+from app.serving.flow import Flow
 from app.serving.run import listen, server_of
+from app.upstream.outbox import Outbox
 from tests.support.fake_model import Line, Received, fake_model, on_chat, polite
 from tests.support.live import (
     Proxy,
@@ -381,3 +385,38 @@ async def test_a_client_that_leaves_behind_a_body_of_any_size_is_noticed(size: i
         client.leave()
 
         assert await eventually(lambda: not proxy.services.drain._running) < 0.25
+
+
+class Mute(asyncio.Transport):
+    """A transport that must not be written to."""
+
+    def write(self, data: bytes) -> None:  # type: ignore[override] # noqa: ARG002
+        raise RuntimeError("write() behind write_eof()")
+
+    def is_closing(self) -> bool:
+        return False
+
+    def abort(self) -> None:
+        raise AssertionError("there was nothing to write")
+
+
+class Refused:
+    """A connection whose request was refused, and whose answer has been written to its end."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.transport: asyncio.Transport = Mute()
+        self.flow = Flow(self.transport, self.loop, Outbox())
+        self.server_state = ServerState()
+
+    def on_response_complete(self) -> None:
+        raise AssertionError
+
+
+async def test_nobody_is_told_to_go_on_behind_a_refusal() -> None:
+    """A23: the app asks for the body of a request that was refused before it began."""
+    line = Refused()
+    cycle = Cycle(line, {}, keep_alive=True, wants_to_continue=True)
+    cycle.disconnect()
+
+    assert (await cycle.receive())["type"] == "http.disconnect"

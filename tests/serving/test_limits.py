@@ -352,6 +352,17 @@ async def test_a_client_that_asks_first_is_refused_before_it_sends(scene: Scene)
     assert rest == b""
 
 
+async def test_a_client_that_is_refused_is_not_told_to_go_on(scene: Scene) -> None:
+    """A1, A23."""
+    head = chat_request(b"", "expect: 100-continue", "transfer-encoding: chunked")
+    head = head.replace(b"content-length: 0\r\n", b"")
+
+    answer, rest = await scene.ask(head + b"ZZZ\r\n")
+
+    assert answer.status == 400
+    assert rest == b""
+
+
 async def test_another_expectation_fails(scene: Scene) -> None:
     """A23."""
     answer, rest = await scene.ask(chat_request(chat_body(), "expect: 42"))

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from app.telemetry.logs import (
+    ATOMIC_BYTES,
     ERROR,
     WARNING,
     configure_logging,
     json_line,
     say,
     say_mistake,
+    say_of_each,
     text_line,
 )
 
@@ -109,6 +111,42 @@ def test_a_line_stays_one_line_whatever_is_in_it(form: Any) -> None:
         assert line[:-1].isprintable()
         if form is json_line:
             assert json.loads(line)["model"] == value
+
+
+class Pieces(io.StringIO):
+    """Remembers what each write brought."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[str] = []
+
+    def write(self, text: str) -> int:
+        self.written.append(text)
+        return super().write(text)
+
+
+def test_many_lines_go_in_few_pieces_that_a_pipe_takes_whole(stream: io.StringIO) -> None:
+    """Several workers share one pipe, and larger pieces would be torn."""
+    pieces = Pieces()
+    configure_logging("info", "json", pieces)
+
+    say_of_each("request", [{"number": number, "model": "m" * 400} for number in range(50)])
+
+    assert [line["number"] for line in lines(pieces)] == list(range(50))
+    assert all(piece.endswith("\n") and len(piece) <= ATOMIC_BYTES for piece in pieces.written)
+    assert len(pieces.written) < 10
+
+
+def test_a_line_that_cannot_be_written_costs_the_others_nothing(stream: io.StringIO) -> None:
+    configure_logging("info", "json", stream)
+
+    class Unspeakable:
+        def __str__(self) -> str:
+            raise ValueError
+
+    say_of_each("request", [{"number": 1}, {"number": Unspeakable()}, {"number": 3}])
+
+    assert [line["number"] for line in lines(stream)] == [1, 3]
 
 
 def test_an_exception_is_told_without_its_text(stream: io.StringIO) -> None:
