@@ -158,7 +158,7 @@ async def aborts(times: int, warm_up: int) -> tuple[Figures, Figures]:
         await leave_often(proxy, holding, warm_up)
         before = await proxy.settled(start)
         await leave_often(proxy, holding, times)
-        after = await proxy.settled(start)
+        after = await proxy.settled(before)
     return before, after
 
 
