@@ -36,12 +36,22 @@ def main() -> int:
     if not given.quick:
         found = _kept_with(found)
         RESULTS.write_bytes(orjson.dumps([asdict(it) for it in found]))
-        DOCS.mkdir(parents=True, exist_ok=True)
-        for name, chart in charts(found).items():
-            (DOCS / f"{name}.svg").write_text(chart.svg(), encoding="utf-8")
-        (DOCS / "conversation.md").write_text(page(found, given.seed), encoding="utf-8")
     print(page(found, given.seed))
+    if not given.quick:
+        _publish(found, given.seed)
     return 1 if losses(found) else 0
+
+
+def _publish(found: list[Outcome], seed: int) -> None:
+    """Write the page and its plots, if everybody is on it: half of it would be no comparison."""
+    absent = [system.name for system in SYSTEMS if system.name not in {it.system for it in found}]
+    if absent:
+        print(f"!! docs/bench is left as it is: not replayed are {', '.join(absent)}")
+        return
+    DOCS.mkdir(parents=True, exist_ok=True)
+    for name, chart in charts(found).items():
+        (DOCS / f"{name}.svg").write_text(chart.svg(), encoding="utf-8")
+    (DOCS / "conversation.md").write_text(page(found, seed), encoding="utf-8")
 
 
 async def run(chosen: list[Session], systems: list[System]) -> list[Outcome]:
