@@ -75,7 +75,7 @@ SOAK_MINUTES ?= 10
 soak: install ## Run for SOAK_MINUTES under load and faults; fail when anything grows
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) $(ARGS)
 
-crowds: install ## Measure 10,000 aborts, 2,000 open streams and a 32 MB body
+crowds: install ## Measure 10,000 aborts and 2,000 open streams at full size
 	$(BIN)/python -m tests.faults.process.crowds
 
 mutation: install ## Change compaction/ and chat/ at random, and see whether a test notices
