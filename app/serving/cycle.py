@@ -26,7 +26,6 @@ class Line(Protocol):
     """What a cycle needs of its connection."""
 
     loop: asyncio.AbstractEventLoop
-    transport: asyncio.Transport
     flow: Flow
     server_state: ServerState
 
@@ -53,7 +52,6 @@ class Cycle:
         "_line",
         "_lost",
         "_task",
-        "_transport",
         "_waiter",
         "_wants_to_continue",
         "disconnected",
@@ -78,7 +76,6 @@ class Cycle:
         self.response_started = False
         self.response_complete = False
         self._line = line
-        self._transport = line.transport
         self._flow = line.flow
         self._wants_to_continue = wants_to_continue
         self._task: asyncio.Task[None] | None = None

@@ -405,8 +405,7 @@ class Refused:
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.transport: asyncio.Transport = Mute()
-        self.flow = Flow(self.transport, self.loop, Outbox())
+        self.flow = Flow(Mute(), self.loop, Outbox())
         self.server_state = ServerState()
 
     def on_response_complete(self) -> None:
