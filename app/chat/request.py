@@ -1,5 +1,6 @@
 """A chat request: the client's bytes, and what must be known of them to send them on."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,6 +25,7 @@ from app.errors import BadRequest, InvalidJsonRoot, InvalidValue, TooComplex, To
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STEPWISE_BYTES = 4 * 1024 * 1024
+GLANCE_BYTES = 8 * 1024
 _SLICE_BYTES = 256 * 1024
 _NESTING = (dict, list)
 
@@ -141,7 +143,7 @@ def _read_on(body: bytes, limits: RequestLimits, beginnings: Beginnings) -> Chat
     if may_have_lost(behind, fields) or not begun.options.keys().isdisjoint(fields):
         return None
     rest = fields["messages"][1:]
-    if is_deeper_than(limits.max_depth, fields) or not is_list_of_objects(rest):
+    if _is_too_deep(fields, behind, limits) or not is_list_of_objects(rest):
         return None
     options = {**begun.options, **fields}
     del options["messages"]
@@ -155,7 +157,7 @@ def _read_whole(
     text: bytes, body: bytes, limits: RequestLimits, beginnings: Beginnings | None = None
 ) -> ChatRequest:
     fields, refusal = parse(text)
-    _check_structure(fields, limits)
+    _check_structure(fields, limits, text)
     lasting = NOTHING
     if may_have_lost(text, fields):
         if holds_long_integers(fields.get("messages")):
@@ -170,20 +172,27 @@ def _read_whole(
 def _read_stepwise(text: bytes, body: bytes, limits: RequestLimits) -> ChatRequest:
     """Read a large body without one long step; the parser for small ones would be one."""
     fields, is_settled = settled(text, stepwise=True)
-    _check_structure(fields, limits)
+    _check_structure(fields, limits, text)
     return ChatRequest(dumped(fields) if is_settled else body, fields)
 
 
-def _check_structure(fields: object, limits: RequestLimits) -> None:
+def _check_structure(fields: object, limits: RequestLimits, text: bytes) -> None:
     if not isinstance(fields, dict):
         raise InvalidJsonRoot
-    if is_deeper_than(limits.max_depth, fields):
+    if _is_too_deep(fields, text, limits):
         raise TooDeep(f"The body is nested deeper than {limits.max_depth} levels.")
     messages = fields.get("messages")
     count = len(messages) if isinstance(messages, list) else 0
     complaint = _complaint_about(count, fields.get("n"), limits)
     if complaint is not None:
         raise complaint
+
+
+def _is_too_deep(fields: object, text: bytes, limits: RequestLimits) -> bool:
+    """Tell whether what was read is nested too deep: a small text by its few brackets."""
+    if len(text) <= GLANCE_BYTES and _marks_in(text, (b"{", b"[")) <= limits.max_depth:
+        return False
+    return is_deeper_than(limits.max_depth, fields)
 
 
 def is_deeper_than(limit: int, value: object) -> bool:
@@ -207,14 +216,17 @@ def _check_elements(text: bytes, max_elements: int) -> None:
         return
     elements = 0
     for start in range(0, len(text), _SLICE_BYTES):
-        elements += _elements_in(text[start : start + _SLICE_BYTES])
+        elements += _marks_in(text[start : start + _SLICE_BYTES], (b"{", b"[", b","))
         if elements > max_elements:
             raise TooComplex(f"The body has more than {max_elements} elements.")
 
 
-def _elements_in(text: bytes) -> int:
+def _marks_in(text: bytes, marks: Iterable[bytes]) -> int:
     """Count the marks: `replace` leaps from one to the next, `count` looks at every byte."""
-    return sum(len(text) - len(text.replace(mark, b"")) for mark in (b"{", b"[", b","))
+    count = 0
+    for mark in marks:
+        count += len(text) - len(text.replace(mark, b""))
+    return count
 
 
 def _complaint_about(messages: int, choices: object, limits: RequestLimits) -> BadRequest | None:

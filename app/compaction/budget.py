@@ -1,12 +1,15 @@
 """How many tokens a request may have, and from where on something must be done about it."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 DEFAULT_RESERVE_TOKENS = 20_000
 LARGEST_RESERVE_SHARE = 0.25
 TARGET_SHARE = 0.6
 GROWTH_SHARE = 1 / 3
+REMEMBERED_BUDGETS = 1_000
+_OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +71,24 @@ class Budget(NamedTuple):
         The reserve is never more than a quarter of the window: agents ask for 32,000 tokens of
         output on any model, and vLLM clips what does not fit.
         """
-        wanted = _first_count(
-            policy.reserve_tokens,
-            fields.get("max_completion_tokens"),
-            fields.get("max_tokens"),
-            DEFAULT_RESERVE_TOKENS,
-        )
+        wanted = policy.reserve_tokens or _asked(fields) or DEFAULT_RESERVE_TOKENS
         reserve = min(wanted, int(window * LARGEST_RESERVE_SHARE))
-        usable = min(window - reserve, input_limit or window)
-        trigger, prepare = int(usable * policy.threshold), int(usable * policy.prepare)
-        return cls(window, reserve, usable, trigger, prepare, input_limit)
+        return _cut(window, reserve, policy.threshold, policy.prepare, input_limit)
 
 
-def _first_count(*candidates: object) -> int:
-    for candidate in candidates:
-        if type(candidate) is int and candidate > 0:  # a boolean is none
-            return candidate
+def _asked(fields: dict[str, Any]) -> int:
+    """Return the tokens that a request asks for its answer, 0 if it does not say."""
+    for name in _OUTPUT_FIELDS:
+        asked = fields.get(name)
+        if type(asked) is int and asked > 0:  # a boolean is none
+            return asked
     return 0
+
+
+@lru_cache(REMEMBERED_BUDGETS)
+def _cut(
+    window: int, reserve: int, threshold: float, prepare: float, input_limit: int | None
+) -> Budget:
+    usable = min(window - reserve, input_limit or window)
+    trigger = int(usable * threshold)
+    return Budget(window, reserve, usable, trigger, int(usable * prepare), input_limit)

@@ -65,6 +65,11 @@ class Outcome(NamedTuple):
         return tuple(dict.fromkeys([step.stage for step in self.steps])) if self.steps else ()
 
 
+def as_it_came(case: Case) -> Outcome:
+    """Return the outcome of a request with which nothing was to be done."""
+    return Outcome(case.measured.conversation, case.measured.weight)
+
+
 def body_of(case: Case, conversation: Conversation) -> bytes:
     """Return the request's body with this conversation; untouched messages keep their bytes."""
     if conversation is case.conversation:

@@ -59,17 +59,15 @@ async def send(request: ChatRequest, text: str, visit: Visit) -> None:
     form = b"text/event-stream; charset=utf-8" if request.streams else b"application/json"
     record.status = 200
     record.bytes_out = len(body)
-    if not sink.started:
-        await sink.start(
-            200,
-            [
-                (b"content-type", form),
-                (b"content-length", b"%d" % len(body)),
-                (b"cache-control", b"no-cache"),
-                *record.response_headers(),
-            ],
-        )
-    await sink.end(body)
+    if sink.started:
+        await sink.end(body)
+        return
+    headers = [
+        (b"content-type", form),
+        (b"cache-control", b"no-cache"),
+        *record.response_headers(),
+    ]
+    await sink.answer(200, headers, body)
 
 
 def whole(head: dict[str, Any], text: str) -> bytes:

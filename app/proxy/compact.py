@@ -7,9 +7,9 @@ from app.compaction.budget import Budget
 from app.compaction.pipeline import Trimmed
 from app.compaction.stage import StageContext
 from app.proxy.by_hand import budget_by_hand, is_by_hand, is_untouched, repeated
-from app.proxy.case import Case, Outcome
+from app.proxy.case import Case, Outcome, as_it_came
 from app.proxy.history import history_of
-from app.proxy.measure import Weight
+from app.proxy.measure import Measured, Weight
 from app.proxy.relief import relieve
 from app.proxy.room import Room
 from app.proxy.scales import Scales
@@ -21,9 +21,8 @@ INLINE_BYTES = 1024 * 1024
 async def compact(case: Case, services: Services) -> Outcome:
     """Return what is to be sent instead of the client's conversation, which may be the same."""
     measured = case.measured
-    weight = measured.weight
-    if is_at_ease(case, weight, services):
-        return Outcome(measured.conversation, weight)
+    if is_at_ease(case, services):
+        return as_it_came(case)
     scales = Scales(case.request, measured, services.tokenizers)
     trimmed = await trim(case, services)
     weight = await scales.weigh(trimmed.conversation)
@@ -41,12 +40,12 @@ async def compact(case: Case, services: Services) -> Outcome:
     return outcome
 
 
-def is_at_ease(case: Case, weight: Weight, services: Services) -> bool:
+def is_at_ease(case: Case, services: Services) -> bool:
     """Tell at a glance, as of most requests, that there is nothing to trim and room enough."""
-    if not case.policy.pipeline.leaves_alone(case.conversation.shape):
+    measured, budget = case.measured, case.measured.budget
+    if not case.to.policy.pipeline.leaves_alone(measured.conversation.shape):
         return False
-    budget = case.measured.budget
-    return is_untouched(case, services) and not (budget and presses(case, weight, budget))
+    return is_untouched(case, services) and not (budget and presses(case, measured, budget))
 
 
 async def trim(case: Case, services: Services) -> Trimmed:
@@ -71,16 +70,17 @@ async def _trimmed(case: Case, context: StageContext) -> Trimmed:
     return await asyncio.to_thread(trim_by, case.conversation, context)
 
 
-def presses(case: Case, weight: Weight, budget: Budget) -> bool:
+def presses(case: Case, weight: Weight | Measured, budget: Budget) -> bool:
     """Tell whether the request is of a size at which anything may have been decided about it.
 
     From half of the trigger on, as another `max_tokens` moves it, and where a pause alone would
     be reason enough to clear what tools and users sent along.
     """
-    if budget.usable <= 0 or not len(case.conversation):
+    measured = case.measured
+    if budget.usable <= 0 or not len(measured.conversation.origins):
         return False
     # The client's own size too: what a stage drops may have a summary all the same.
-    if max(weight.tokens, case.measured.tokens) >= budget.trigger // 2:
+    if max(weight.tokens, measured.tokens) >= budget.trigger // 2:
         return True
     policy, count = case.policy, weight.counted
     if not policy.idle_seconds or not (count.tool_results or count.media):

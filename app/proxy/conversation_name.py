@@ -1,7 +1,7 @@
 """A short name for a conversation, the same for all its requests, that tells nothing of it."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -13,41 +13,26 @@ MESSAGES = 8
 PARTS = 8
 CHARS = 2_000
 CHARACTERS = 12
-KEPT_CHARS = 8_000
-KEPT_BODY_BYTES = 2_000
 
 _names: Generations[str] = Generations(1_000)
 
 
-def naming(
-    conversation: Conversation, body_bytes: int, tenant: str, store: Store
-) -> Callable[[], str]:
-    """Return what finds the name by which the operator's page puts a conversation together.
+def name_of(conversation: Conversation, tenant: str, store: Store) -> str:
+    """Return the name by which the operator's page puts a conversation together.
 
     It is made from how the conversation begins, up to the first user message, and only from the
-    heads of its texts. Of a small body its first messages are kept until somebody asks, texts and
-    all; of a larger one only those heads, and not if they are many.
-    The store's secret makes it unguessable. A known beginning with a user's message in it has its
-    name already.
+    heads of its texts. The store's secret makes it unguessable. A known beginning with a user's
+    message in it has its name already.
     """
     begun = conversation.beginning
     if not begun.shape.is_asked:
-        if body_bytes <= KEPT_BODY_BYTES:
-            return partial(_name_of, conversation.fields[:MESSAGES], tenant, store)
-        heads = _heads(conversation.fields)
-        if sum(map(len, heads)) <= KEPT_CHARS:
-            return partial(_name, heads, tenant, store)
-        return partial(str, _name(heads, tenant, store))
+        return _name(_heads(conversation.fields), tenant, store)
     key = (begun.key, tenant, store.address)
     name = _names.recall(key)
     if name is None:
-        name = _name_of(conversation.fields, tenant, store)
+        name = _name(_heads(conversation.fields), tenant, store)
         _names.remember(key, name)
-    return partial(str, name)
-
-
-def _name_of(messages: Sequence[dict[str, Any]], tenant: str, store: Store) -> str:
-    return _name(_heads(messages), tenant, store)
+    return name
 
 
 def _heads(messages: Sequence[dict[str, Any]]) -> list[str]:

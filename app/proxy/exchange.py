@@ -21,7 +21,7 @@ from app.proxy.visit import Visit
 from app.registry.model_card import ModelCard
 from app.telemetry.record import ExchangeRecord
 from app.tokens.counter import RequestCount
-from app.upstream.client import Call, Reply
+from app.upstream.client import Call
 from app.upstream.headers import sent_on
 
 
@@ -54,7 +54,7 @@ async def sent_until_it_fits(
     """
     while True:
         call = call_of(visit, services, to.card, "/chat/completions", prepared.body)
-        relay = RelayChat(visit, services.policy, holds_overflows=prepared.sent is not None)
+        relay = RelayChat(visit, services.policy, holds_overflows=prepared.case is not None)
         try:
             await _exchange(call, relay, visit, services)
         except TooLong as too_long:
@@ -111,7 +111,15 @@ async def _exchange(call: Call, relay: Relay, visit: Visit, services: Services) 
         UpstreamFirstByteTimeout,
     )
     try:
-        reply = await _send(call, visit, services)
+        try:
+            reply = await services.upstream.send(call)
+        except asyncio.CancelledError:
+            # One that does not come in time counts against the upstream.
+            if isinstance(visit.interrupt.reason, UpstreamError):
+                services.upstream.breakers.of(call.base_url).failed()
+            raise
+        visit.record.upstream_answered()
+        visit.record.retried = reply.retried
         try:
             refuse_odd(reply.status)
             await relay.run(reply, watchdog)
@@ -125,21 +133,10 @@ async def _exchange(call: Call, relay: Relay, visit: Visit, services: Services) 
                 services.metrics.untapped_streams.inc()
 
 
-async def _send(call: Call, visit: Visit, services: Services) -> Reply:
-    """Return the upstream's answer; one that does not come in time counts against the upstream."""
-    try:
-        reply = await services.upstream.send(call)
-    except asyncio.CancelledError:
-        if isinstance(visit.interrupt.reason, UpstreamError):
-            services.upstream.breakers.of(call.base_url).failed()
-        raise
-    visit.record.upstream_answered()
-    visit.record.retried = reply.retried
-    return reply
-
-
 def refuse_odd(status: int) -> None:
     """Refuse what is no answer to a client's question: redirects, and statuses nobody asked for."""
+    if 200 <= status < 300:
+        return
     if status == 304 or not 200 <= status < 600:
         raise UpstreamInvalidResponse
     if 300 <= status < 400:

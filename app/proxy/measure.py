@@ -10,6 +10,7 @@ from app.proxy.addressee import Addressee
 from app.proxy.model_policy import ModelPolicy
 from app.proxy.services import Services
 from app.proxy.window import Window
+from app.proxy.yardsticks import Yardstick
 from app.tokens.calibration import Calibration
 from app.tokens.counter import RequestCount
 from app.tokens.overheads import CountingRules
@@ -50,6 +51,11 @@ class Measured(NamedTuple):
         """What the request weighs as it came."""
         return Weight(self.counted, self.tokens)
 
+    @property
+    def ratio(self) -> float:
+        """What one counted token comes to at the upstream."""
+        return self.weight.ratio
+
 
 async def measure(
     request: ChatRequest, to: Addressee, credentials: RawHeaders, services: Services
@@ -58,13 +64,36 @@ async def measure(
     conversation = request.conversation
     if conversation is None:
         return None
-    known = services.yardsticks.known(to)
-    rules, window, *_ = known or await services.yardsticks.of(to, credentials)
-    calibration = services.calibrations.known(to.base_url, to.model)
-    if calibration is None:
-        calibration = await services.calibrations.of(to.base_url, to.model, rules.text_factor)
+    yardstick = await services.yardsticks.of(to, credentials)
+    rules = yardstick.rules
+    calibration = await services.calibrations.of(to.base_url, to.model, rules.text_factor)
     count = await services.tokenizers.count(request, conversation, rules)
-    budget = budget_in(window, request, to.policy) if window else None
+    return _measured(request, conversation, yardstick, calibration, count, to.policy)
+
+
+def measure_at_once(request: ChatRequest, to: Addressee, services: Services) -> Measured | None:
+    """Measure a request if nothing must be waited for, as with most; nothing otherwise."""
+    conversation = request.conversation
+    yardstick = services.yardsticks.known(to)
+    calibration = services.calibrations.known(to.base_url, to.model)
+    if conversation is None or yardstick is None or calibration is None:
+        return None
+    count = services.tokenizers.count_at_once(request, conversation, yardstick.rules)
+    if count is None:
+        return None
+    return _measured(request, conversation, yardstick, calibration, count, to.policy)
+
+
+def _measured(
+    request: ChatRequest,
+    conversation: Conversation,
+    yardstick: Yardstick,
+    calibration: Calibration,
+    count: RequestCount,
+    policy: ModelPolicy,
+) -> Measured:
+    rules, window = yardstick.rules, yardstick.window
+    budget = budget_in(window, request, policy) if window else None
     tokens = calibration.estimate(count)
     return Measured(conversation, rules, count, calibration, tokens, window, budget)
 

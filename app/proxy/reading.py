@@ -8,6 +8,11 @@ from app.chat.request import ChatRequest, RequestLimits, read_request
 INLINE_BYTES = 512 * 1024
 
 
+def is_read_at_once(body: bytes) -> bool:
+    """Tell whether nobody notices the time that reading takes."""
+    return len(body) <= INLINE_BYTES
+
+
 async def request_in(
     body: bytes, limits: RequestLimits, beginnings: Beginnings | None = None
 ) -> ChatRequest:
@@ -16,6 +21,6 @@ async def request_in(
     A thread shares the interpreter, but no longer than one step takes: parsing, then each look at
     what was parsed.
     """
-    if len(body) <= INLINE_BYTES:
+    if is_read_at_once(body):
         return read_request(body, limits, beginnings)
     return await asyncio.to_thread(read_request, body, limits, beginnings)

@@ -68,16 +68,17 @@ class Relay(ABC):
         self._record.bytes_out += len(chunk)
 
     def _start(self, status: int, headers: RawHeaders) -> Awaitable[None]:
+        return self._sink.start(status, self._begun(status, headers))
+
+    def _send_whole(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
+        self._record.bytes_out += len(body)
+        return self._sink.answer(status, self._begun(status, headers), body)
+
+    def _begun(self, status: int, headers: RawHeaders) -> RawHeaders:
+        """Note that the answer begins, and return its headers with what we tell."""
         self._record.status = status
         self._record.phase = "stream"
-        return self._sink.start(status, [*headers, *self._record.response_headers()])
-
-    async def _send_whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
-        if status != 204:
-            headers = [*headers, (b"content-length", b"%d" % len(body))]
-        await self._start(status, headers)
-        await self._sink.end(body)
-        self._record.bytes_out += len(body)
+        return [*headers, *self._record.response_headers()]
 
 
 class RelayBytes(Relay):
@@ -130,19 +131,13 @@ class RelayChat(Relay):
 
     async def _whole(self, reply: Reply, watchdog: Watchdog) -> None:
         """Hold the answer until it is complete, so that a reset can still become an error."""
-        pieces = []
-        size = 0
-        while chunk := await self._read(reply, watchdog):
-            pieces.append(chunk)
-            size += len(chunk)
-            if size > self._policy.max_answer_bytes:
-                raise UpstreamResponseTooLarge
-            if size > HELD_BYTES and not self._sink.started:
-                await self._pour(reply, pieces, watchdog)
-                return
-            if reply.is_whole:
-                break
-        body = b"".join(pieces)
+        body = reply.take_whole()
+        if body is None:
+            body = await self._gather(reply, watchdog)
+        elif len(body) > self._policy.max_answer_bytes:
+            raise UpstreamResponseTooLarge
+        if body is None:
+            return
         if reply.status >= 400:
             self._raise_overflow(reply.status, reply.headers, body)
         if self._sink.started:
@@ -154,6 +149,22 @@ class RelayChat(Relay):
         if reply.status < 300 and not reply.is_encoded:
             self._visit.note_usage(usage_of_completion(body))
         await self._send_whole(reply.status, reply.headers, body)
+
+    async def _gather(self, reply: Reply, watchdog: Watchdog) -> bytes | None:
+        """Return the whole answer; None if it is too large to hold, and was passed on."""
+        pieces = []
+        size = 0
+        while chunk := await self._read(reply, watchdog):
+            pieces.append(chunk)
+            size += len(chunk)
+            if size > self._policy.max_answer_bytes:
+                raise UpstreamResponseTooLarge
+            if size > HELD_BYTES and not self._sink.started:
+                await self._pour(reply, pieces, watchdog)
+                return None
+            if reply.is_whole:
+                break
+        return b"".join(pieces)
 
     async def _pour(self, reply: Reply, held: list[bytes], watchdog: Watchdog) -> None:
         """Relay an answer too large to hold, up to the limit."""

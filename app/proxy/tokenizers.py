@@ -13,6 +13,7 @@ from app.chat.request import ChatRequest
 from app.telemetry.logs import WARNING, say
 from app.tokens.counter import (
     NOTHING_COUNTED,
+    NOTHING_DEFINED,
     Definitions,
     Fields,
     RequestCount,
@@ -64,19 +65,26 @@ class Tokenizers:
         self, request: ChatRequest, conversation: Conversation, rules: CountingRules
     ) -> RequestCount:
         """Count a request's tokens with this conversation; much that is new in a thread."""
-        counter = self.of(rules)
-        count = None
-        if _is_small(request, conversation):
-            hasty = self._hasty[rules.encoding, rules.single_digits]
-            try:
-                count = self._count(request, conversation, hasty, rules, INLINE_CHARS)
-            except _TooMuch:
-                count = None
+        count = self.count_at_once(request, conversation, rules)
         if count is None:
-            work = partial(self._count, request, conversation, counter, rules, None)
+            work = partial(self._count, request, conversation, self.of(rules), rules, None)
             count = await asyncio.get_running_loop().run_in_executor(self._threads, work)
         assert count is not None
         return count
+
+    def count_at_once(
+        self, request: ChatRequest, conversation: Conversation, rules: CountingRules
+    ) -> RequestCount | None:
+        """Count the same if that takes no longer than the event loop can wait."""
+        if not _is_small(request, conversation):
+            return None
+        if rules.encoding not in self._loads:
+            self._add(rules.encoding)
+        hasty = self._hasty[rules.encoding, rules.single_digits]
+        try:
+            return self._count(request, conversation, hasty, rules, INLINE_CHARS)
+        except _TooMuch:
+            return None
 
     def _count(
         self,
@@ -138,12 +146,11 @@ class Tokenizers:
 
 def definitions_of(options: Fields, conversation: Conversation) -> Definitions:
     """Return what a request defines, in today's form or the legacy one."""
-    return Definitions(
-        options.get("tools") or options.get("functions"),
-        options.get("tool_choice"),
-        options.get("response_format"),
-        conversation.shape.is_led,
-    )
+    tools = options.get("tools") or options.get("functions")
+    form = options.get("response_format")
+    if not tools and form is None:
+        return NOTHING_DEFINED
+    return Definitions(tools, options.get("tool_choice"), form, conversation.shape.is_led)
 
 
 def _weight_of(count: RequestCount) -> int:
@@ -153,7 +160,7 @@ def _weight_of(count: RequestCount) -> int:
 
 def _is_small(request: ChatRequest, conversation: Conversation) -> bool:
     """Tell whether a request does not hold up the event loop when its texts are known."""
-    return len(request.body) <= INLINE_BYTES and len(conversation) <= INLINE_MESSAGES
+    return len(request.body) <= INLINE_BYTES and len(conversation.origins) <= INLINE_MESSAGES
 
 
 class _TooMuch(Exception):

@@ -1,6 +1,6 @@
 """One request on its way through the proxy: who sent it, where its answer goes, what is noted."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,6 +23,10 @@ class Sink(Protocol):
         """Send status and headers."""
         ...
 
+    def answer(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
+        """Send a whole answer; its length is told with it."""
+        ...
+
     def write(self, chunk: bytes) -> Awaitable[None]:
         """Send a piece of the body, waiting while the client does not take it."""
         ...
@@ -43,6 +47,8 @@ class Visit:
     record: ExchangeRecord
     caller: Caller
     headers: RawHeaders
+    values: Mapping[bytes, bytes]
+    """The first value of each header."""
     query: bytes
     sink: Sink
     interrupt: Interruptible

@@ -8,9 +8,8 @@ from app.proxy.addressee import Addressee
 from app.proxy.learned_windows import LearnedWindows
 from app.proxy.model_policy import ModelPolicies
 from app.proxy.window import Window, find_window
-from app.store.recent import Recent
 from app.tokens.overheads import CountingRules
-from app.upstream.discovery import Listing, Windows
+from app.upstream.discovery import Windows
 from app.upstream.headers import RawHeaders
 
 REMEMBERED_MODELS = 1_000
@@ -23,8 +22,7 @@ class Yardstick(NamedTuple):
 
     rules: CountingRules
     window: Window | None
-    listing: Listing
-    lessons: int
+    news: int
     until: float
 
 
@@ -42,7 +40,7 @@ class Yardsticks:
         self._learned_windows = learned_windows
         self._policies = policies
         self._clock = clock
-        self._known: Recent[tuple[str, str], Yardstick] = Recent(REMEMBERED_MODELS)
+        self._known: dict[tuple[str, str], Yardstick] = {}
 
     async def of(self, to: Addressee, credentials: RawHeaders) -> Yardstick:
         """Return the model's yardstick; the first request to an upstream may wait for it."""
@@ -51,14 +49,13 @@ class Yardsticks:
     def known(self, to: Addressee) -> Yardstick | None:
         """Return the yardstick that was made before, if it would be made the same again."""
         known = self._known.get((to.base_url, to.model))
-        if (
-            known is not None
-            and known.listing is self._windows.known(to.base_url)
-            and known.lessons == self._learned_windows.lessons
-            and self._clock() < known.until
-        ):
-            return known
-        return None
+        if known is None or known.news != self._news() or self._clock() >= known.until:
+            return None
+        return known
+
+    def _news(self) -> int:
+        """Return a number that grows with everything that an upstream says of its windows."""
+        return self._windows.news + self._learned_windows.lessons
 
     async def _make(self, to: Addressee, credentials: RawHeaders) -> Yardstick:
         listing = await self._windows.of(to.base_url, credentials)
@@ -71,7 +68,9 @@ class Yardsticks:
             learned=learned,
         )
         rules = self._policies.rules(to.card, to.model, listing.kind)
-        until = self._clock() + LOOK_SECONDS
-        made = Yardstick(rules, window, listing, self._learned_windows.lessons, until)
-        self._known.put((to.base_url, to.model), made)
+        until = min(self._clock() + LOOK_SECONDS, self._windows.good_until(to.base_url))
+        made = Yardstick(rules, window, self._news(), until)
+        if len(self._known) >= REMEMBERED_MODELS:
+            self._known.clear()
+        self._known[to.base_url, to.model] = made
         return made

@@ -1,12 +1,14 @@
 """`POST /v1/chat/completions`: read, parse once, and off on its journey."""
 
+from collections.abc import Mapping
+
+from app.chat.request import read_request
 from app.errors import UnsupportedMediaType
 from app.proxy.exchange import answer
-from app.proxy.reading import request_in
+from app.proxy.reading import is_read_at_once, request_in
 from app.proxy.services import Services
 from app.proxy.visit import Visit
 from app.routes.client import Client
-from app.upstream.headers import RawHeaders, value_of
 
 _FORM_TYPES = (b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data")
 
@@ -23,13 +25,19 @@ class ChatCompletions:
     async def __call__(self, visit: Visit, client: Client) -> None:
         """Answer one request."""
         services, record = self._services, visit.record
-        asked = asked_mode(visit.headers)
+        asked = visit.values.get(b"x-chat-proxy-mode", b"")
         record.settle_mode(effective_mode(services.policy.mode, asked))
-        refuse_forms(visit.headers)
+        refuse_forms(visit.values)
         record.phase = "body"
-        body = await client.read_body(services.policy.max_body_bytes, services.admission)
+        most = services.policy.max_body_bytes
+        body = client.take_body(most, services.admission)
+        if body is None:
+            body = await client.read_body(most, services.admission)
         record.bytes_in = len(body)
-        request = await request_in(body, services.limits, services.beginnings)
+        if is_read_at_once(body):
+            request = read_request(body, services.limits, services.beginnings)
+        else:
+            request = await request_in(body, services.limits, services.beginnings)
         record.repeats_keys = request.body is not body
         record.has_lone_surrogates = request.has_lone_surrogates
         to = services.addressees.of(request.model)
@@ -37,21 +45,20 @@ class ChatCompletions:
         await client.watch(visit, answer(request, to, visit, services))
 
 
-def asked_mode(headers: RawHeaders) -> bytes:
-    """Return the mode that the request asks for, if it asks for one."""
-    return value_of(headers, b"x-chat-proxy-mode").strip().lower()
-
-
 def effective_mode(configured: str, asked: bytes) -> str:
     """Return the mode, which a request may lower but not raise."""
-    if asked == b"off" or (asked == b"observe" and configured == "on"):
-        return asked.decode("ascii")
+    if not asked:
+        return configured
+    wish = asked.strip().lower()
+    if wish == b"off" or (wish == b"observe" and configured == "on"):
+        return wish.decode("ascii")
     return configured
 
 
-def refuse_forms(headers: RawHeaders) -> None:
+def refuse_forms(values: Mapping[bytes, bytes]) -> None:
     """Refuse what any web page could make a visitor's browser send: forms, or no type at all."""
-    content_type = value_of(headers, b"content-type").strip().lower()
-    is_simple = not content_type or content_type.startswith(_FORM_TYPES)
-    if is_simple and value_of(headers, b"origin"):
+    if not values.get(b"origin"):
+        return
+    content_type = values.get(b"content-type", b"").strip().lower()
+    if not content_type or content_type.startswith(_FORM_TYPES):
         raise UnsupportedMediaType

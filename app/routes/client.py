@@ -1,9 +1,9 @@
 """The client's side of an exchange: the one owner of its `receive` and `send`."""
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from io import BytesIO
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -11,42 +11,70 @@ from app.errors import ClientGone, RequestTooLarge, UnsupportedContentEncoding
 from app.proxy.admission import Admission
 from app.proxy.interrupt import Interruptible
 from app.proxy.visit import Visit
-from app.upstream.headers import RawHeaders, value_of
+from app.upstream.headers import RawHeaders, values_of
 
 # What the server's protocol puts into the scope: the error by which it refused the request's rest,
-# and its extensions: break the connection, and be called when it is lost (cheaper than a task that
-# waits). Other servers have none of these.
+# and as an extension shorter ways than ASGI's messages. Other servers have neither.
 REFUSED = "chat_proxy.refused"
-ABORT = "chat_proxy.abort"
-WATCH = "chat_proxy.watch"
+SHORTCUTS = "chat_proxy.shortcuts"
+
+
+class Shortcuts(Protocol):
+    """What our own server does for a request beside ASGI's messages."""
+
+    def take_whole(self) -> bytes | None:
+        """Return the body if all of it is there: no message for it, and nothing to wait for."""
+        ...
+
+    def answer(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
+        """Send a whole answer with its length, in one step for ASGI's two."""
+        ...
+
+    def watch(self, lost: Callable[[], None]) -> None:
+        """Have `lost` called when the connection is gone: cheaper than a task that waits."""
+        ...
+
+    def abort(self) -> None:
+        """Break the connection."""
+        ...
 
 
 class Client:
     """Reads one request's body and writes its answer."""
 
     __slots__ = (
-        "_extensions",
         "_receive",
         "_send",
+        "_shortcuts",
         "headers",
         "held_bytes",
         "scope",
         "started",
+        "values",
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
         self.headers = cast("RawHeaders", scope["headers"])
+        self.values = values_of(self.headers)
+        """The first value of each header."""
         self.started = False
         self.held_bytes = 0
         self._receive = receive
         self._send = send
-        self._extensions = scope.get("extensions") or {}
+        self._shortcuts: Shortcuts | None = (scope.get("extensions") or {}).get(SHORTCUTS)
+
+    def take_body(self, max_bytes: int, admission: Admission) -> bytes | None:
+        """Return the whole body if it is there already, as most are; raise if it is too large."""
+        self._refuse_encodings()
+        body = self._shortcuts.take_whole() if self._shortcuts is not None else None
+        if body is not None:
+            self._hold(len(body), max_bytes, admission)
+        return body
 
     async def read_body(self, max_bytes: int, admission: Admission) -> bytes:
         """Return the whole body, or raise as soon as it is too large."""
-        if value_of(self.headers, b"content-encoding").lower() not in (b"", b"identity"):
-            raise UnsupportedContentEncoding
+        self._refuse_encodings()
         self._hold(self._announced_bytes(), max_bytes, admission)
         message = await self._next()
         piece: bytes = message.get("body", b"")
@@ -62,8 +90,13 @@ class Client:
             held.write(piece)
         return held.getvalue()
 
+    def _refuse_encodings(self) -> None:
+        encoding = self.values.get(b"content-encoding")
+        if encoding and encoding.lower() != b"identity":
+            raise UnsupportedContentEncoding
+
     def _announced_bytes(self) -> int:
-        length = value_of(self.headers, b"content-length").strip()
+        length = self.values.get(b"content-length", b"").strip()
         return int(length) if length.isdigit() else 0
 
     def _hold(self, size: int, max_bytes: int, admission: Admission) -> None:
@@ -83,10 +116,9 @@ class Client:
     def watch(self, visit: Visit, exchange: Coroutine[Any, Any, None]) -> Awaitable[None]:
         """Run the exchange and end it when the client leaves; the body must have been read."""
         visit.record.phase = "ttfb"
-        watch = self._extensions.get(WATCH)
-        if watch is None:
+        if self._shortcuts is None:
             return self._beside_a_watcher(visit.interrupt, exchange)
-        watch(visit.interrupt.client_left)
+        self._shortcuts.watch(visit.interrupt.client_left)
         return exchange
 
     async def _beside_a_watcher(
@@ -120,9 +152,25 @@ class Client:
         """Send the last piece."""
         return self._send({"type": "http.response.body", "body": chunk, "more_body": False})
 
+    def answer(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
+        """Send a whole answer; its length is told with it."""
+        if self._shortcuts is None:
+            return self._answer_by_messages(status, headers, body)
+        sent = self._shortcuts.answer(status, headers, body)
+        self.started = True
+        return sent
+
+    async def _answer_by_messages(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        await self.start(status, with_length(status, headers, body))
+        await self.end(body)
+
     async def abort(self) -> None:
         """Break the connection, so that nobody takes half an answer for a whole one."""
-        abort = self._extensions.get(ABORT)
-        if abort is not None:
-            abort()
+        if self._shortcuts is not None:
+            self._shortcuts.abort()
             await self.until_gone()
+
+
+def with_length(status: int, headers: RawHeaders, body: bytes) -> RawHeaders:
+    """Return the headers of a whole answer, its length among them unless it can have no body."""
+    return headers if status == 204 else [*headers, (b"content-length", b"%d" % len(body))]

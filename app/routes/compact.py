@@ -27,7 +27,7 @@ class Compact:
     async def __call__(self, visit: Visit, client: Client) -> None:
         """Compact one conversation."""
         services, record = self._services, visit.record
-        refuse_forms(visit.headers)
+        refuse_forms(visit.values)
         record.phase = "body"
         body = await client.read_body(services.policy.max_body_bytes, services.admission)
         record.bytes_in = len(body)
@@ -46,15 +46,8 @@ class Compact:
         body = document_of(case, done)
         record.status = 200
         record.bytes_out = len(body)
-        await client.start(
-            200,
-            [
-                (b"content-type", b"application/json"),
-                (b"content-length", b"%d" % len(body)),
-                *record.response_headers(),
-            ],
-        )
-        await client.end(body)
+        headers = [(b"content-type", b"application/json"), *record.response_headers()]
+        await client.answer(200, headers, body)
 
 
 def required_model(request: ChatRequest) -> str:

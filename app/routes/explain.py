@@ -30,12 +30,5 @@ class Explain:
         told = json.dumps(await explain(request, visit.caller, services)).encode()
         record.status = 200
         record.bytes_out = len(told)
-        await client.start(
-            200,
-            [
-                (b"content-type", b"application/json"),
-                (b"content-length", b"%d" % len(told)),
-                *record.response_headers(),
-            ],
-        )
-        await client.end(told)
+        headers = [(b"content-type", b"application/json"), *record.response_headers()]
+        await client.answer(200, headers, told)

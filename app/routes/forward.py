@@ -77,7 +77,7 @@ class Forward:
 def refuse_forms_but_uploads(visit: Visit) -> None:
     """Refuse browsers' forms, except where OpenAI's API itself wants files as a form."""
     if not visit.record.route.startswith(("/v1/audio/", "/v1/images/")):
-        refuse_forms(visit.headers)
+        refuse_forms(visit.values)
 
 
 def forwards(services: Services) -> dict[str, Forward]:

@@ -22,7 +22,7 @@ from app.routes.forward import is_plain
 from app.routes.identity import Gate
 from app.telemetry.logs import say_mistake, say_of_each
 from app.telemetry.record import ExchangeRecord
-from app.upstream.headers import RawHeaders, value_of
+from app.upstream.headers import values_of
 
 # Of its own, so that nobody who seeds the common one makes ids repeat.
 _IDS = Random()  # noqa: S311 - ids need to differ, not to be secret
@@ -71,7 +71,7 @@ class Front:
         self._concluded: list[ExchangeRecord] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request for the API, or let it through."""
+        """Answer a request for the API, or let it through; what goes wrong is told the client."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -82,7 +82,15 @@ class Front:
         client = Client(scope, receive, send)
         visit = new_visit(endpoint.route, client)
         try:
-            await self._serve(endpoint, visit, client)
+            with visit.interrupt:
+                self.services.metrics.begin()
+                self._admit(endpoint, visit)
+                await endpoint(visit, client)
+        except ProxyError as error:
+            await tell(error, visit)
+        except Exception as error:  # noqa: BLE001 - the last line before the client
+            say_mistake("request failed by a mistake in the proxy", error)
+            await tell(ProxyError("The proxy made a mistake; its log says where."), visit)
         finally:
             self._conclude(visit, client)
 
@@ -96,19 +104,6 @@ class Front:
                 if raw_path.startswith(path.encode()):
                     return below
         return self._nothing
-
-    async def _serve(self, endpoint: Endpoint, visit: Visit, client: Client) -> None:
-        """Let the endpoint answer; whatever it raises is told to the client."""
-        try:
-            with visit.interrupt:
-                self.services.metrics.begin()
-                self._admit(endpoint, visit)
-                await endpoint(visit, client)
-        except ProxyError as error:
-            await tell(error, visit)
-        except Exception as error:  # noqa: BLE001 - the last line before the client
-            say_mistake("request failed by a mistake in the proxy", error)
-            await tell(ProxyError("The proxy made a mistake; its log says where."), visit)
 
     def _admit(self, endpoint: Endpoint, visit: Visit) -> None:
         """Let the request in, or raise what stands against it."""
@@ -147,22 +142,22 @@ class Front:
 def new_visit(route: str, client: Client) -> Visit:
     """Return a visit whose caller is not known yet."""
     scope = client.scope
-    record = ExchangeRecord(request_id(client.headers), route, scope["method"])
+    record = ExchangeRecord(request_id(client.values), route, scope["method"])
     query = scope["query_string"]
-    return Visit(record, NOBODY, client.headers, query, client, Interruptible())
+    return Visit(record, NOBODY, client.headers, client.values, query, client, Interruptible())
 
 
-def request_id(headers: RawHeaders) -> str:
-    """Return the client's request id if it is harmless, else a new one."""
-    given = value_of(headers, b"x-request-id")
-    if _REQUEST_ID.fullmatch(given):
+def request_id(values: Mapping[bytes, bytes]) -> str:
+    """Return the client's request id if its headers have a harmless one, else a new one."""
+    given = values.get(b"x-request-id")
+    if given is not None and _REQUEST_ID.fullmatch(given):
         return given.decode("ascii")
     return f"{_IDS.getrandbits(128):032x}"
 
 
 def with_request_id(scope: Scope, send: Send) -> Send:
     """Return a `send` that puts the request's id on an answer that has no record."""
-    header = (b"x-request-id", request_id(scope["headers"]).encode("ascii"))
+    header = (b"x-request-id", request_id(values_of(scope["headers"])).encode("ascii"))
 
     async def send_with_id(message: Message) -> None:
         if message["type"] == "http.response.start":

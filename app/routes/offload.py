@@ -30,14 +30,10 @@ class Offload:
         body, record = text.encode(), visit.record
         record.status = 200
         record.bytes_out = len(body)
-        await client.start(
-            200,
-            [
-                (b"content-type", b"text/plain; charset=utf-8"),
-                (b"content-length", b"%d" % len(body)),
-                (b"x-content-type-options", b"nosniff"),
-                (b"cache-control", b"private, no-store"),
-                *record.response_headers(),
-            ],
-        )
-        await client.end(body)
+        headers = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"x-content-type-options", b"nosniff"),
+            (b"cache-control", b"private, no-store"),
+            *record.response_headers(),
+        ]
+        await client.answer(200, headers, body)

@@ -18,6 +18,7 @@ UNTIL_CLOSE = 1 << 63
 
 _BODILESS = frozenset({204, 304})
 _FRAMING = frozenset({b"content-length", b"connection"})
+_CLOSE = (b"connection", b"close")
 
 _log = logging.getLogger("uvicorn.error")
 
@@ -38,7 +39,8 @@ class Cycle:
     """What an ASGI app sees of its client: the scope, `receive` and `send`.
 
     uvicorn's, written anew: no event, no copies of the body, no regular expressions for headers.
-    The head waits for the first piece of the body, which saves a system call and a packet.
+    The head waits for the first piece of the body, which saves a system call and a packet. The
+    shortcuts are for most requests: they come in one piece, and so do their answers.
     """
 
     __slots__ = (
@@ -159,7 +161,43 @@ class Cycle:
         await self.send({"type": "http.response.start", "status": 500, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
 
-    # For the app
+    # For the app: the shortcuts
+
+    def take_whole(self) -> bytes | None:
+        """Return the body if all of it is there in one piece, and nothing of it was taken."""
+        body = self._body
+        if self.more_body or self.disconnected or type(body) is not bytes:
+            return None
+        self._body = b""
+        self._has_news = False
+        return body
+
+    def answer(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
+        """Send a whole answer with its length, at once if the client takes what it is sent."""
+        if self.disconnected:
+            return self._flow.sent
+        if self._flow.write_paused:
+            return self._answer_later(status, headers, body)
+        if self.response_started:
+            raise RuntimeError("the answer has begun already")
+        headers = [*self._line.server_state.default_headers, *headers]
+        if status not in _BODILESS:
+            headers.append((b"content-length", b"%d" % len(body)))
+        self._settle_close(headers, told=_CLOSE in headers)
+        head = head_of(FIRST_LINES[status], headers)
+        self.response_started = True
+        self._wants_to_continue = False
+        self._flow.write(head if self.scope["method"] == "HEAD" else head + body)
+        self._complete()
+        return self._flow.sent
+
+    async def _answer_later(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        await self._flow.drain()
+        await self.answer(status, headers, body)
+
+    def abort(self) -> None:
+        """Break the connection; what the client could have had already, it gets."""
+        self._flow.abort()
 
     def watch(self, lost: Callable[[], None]) -> None:
         """Have `lost` called when the connection is gone; at once if it is already.
@@ -170,6 +208,8 @@ class Cycle:
         self._flow.resume_reading()
         if self.disconnected:
             lost()
+
+    # For the app: ASGI
 
     async def receive(self) -> Message:
         """Return what arrived since the last time; to be called by one task at a time."""
@@ -216,11 +256,18 @@ class Cycle:
         self.response_started = True
         self._wants_to_continue = False
 
-    def _frame(self, headers: RawHeaders, status: int) -> None:
-        """Settle how the client finds the answer's end: by its length, in chunks, by the close.
+    def _settle_close(self, headers: RawHeaders, *, told: bool) -> None:
+        """Settle whether the connection goes on, and tell the client of its end.
 
         A request that has not arrived to its end makes its answer the connection's last.
         """
+        if told or self.more_body:
+            self.keep_alive = False
+        if not self.keep_alive and not told:
+            headers.append(_CLOSE)
+
+    def _frame(self, headers: RawHeaders, status: int) -> None:
+        """Settle how the client finds the answer's end: by its length, in chunks, by the close."""
         bytes_left = 0 if status in _BODILESS else UNTIL_CLOSE
         told = False
         for name, value in headers:
@@ -229,10 +276,7 @@ class Cycle:
                     bytes_left = int(value)
                 elif value == b"close":
                     told = True
-        if told or self.more_body:
-            self.keep_alive = False
-        if not self.keep_alive and not told:
-            headers.append((b"connection", b"close"))
+        self._settle_close(headers, told=told)
         self._is_mute = self.scope["method"] == "HEAD"
         self._is_chunked = bytes_left == UNTIL_CLOSE and self.scope["http_version"] != "1.0"
         self._bytes_left = 0 if self._is_chunked else bytes_left

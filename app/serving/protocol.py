@@ -13,7 +13,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from app.errors import BadRequest, HeadersTooLarge, ProxyError, RequestTimeout
-from app.routes.client import ABORT, REFUSED, WATCH
+from app.routes.client import REFUSED, SHORTCUTS
 from app.serving.clock import NOT_YET, Clock
 from app.serving.connection import Connection
 from app.serving.cycle import Cycle
@@ -165,7 +165,7 @@ class GuardedProtocol(Connection):
         is_modern = version != "1.0"
         keep_alive = is_modern and self.parser.should_keep_alive()
         self._arriving = cycle = Cycle(self, scope, keep_alive, is_modern and self._expects)
-        scope["extensions"] = {ABORT: self.flow.abort, WATCH: cycle.watch}
+        scope["extensions"] = {SHORTCUTS: cycle}
         if self._running is None:
             self._running = cycle
             cycle.start(self._app)

@@ -5,12 +5,12 @@ from app.routes.error_responses import NOTHING_COMPACTED, error_body, error_head
 from app.routes.front import request_id
 from app.serving.framing import FIRST_LINES
 from app.telemetry.logs import say
-from app.upstream.headers import RawHeaders, head_of
+from app.upstream.headers import RawHeaders, head_of, values_of
 
 
 def last_answer(error: ProxyError, asked: RawHeaders, default_headers: RawHeaders) -> bytes:
     """Return the error as it is written, and log it: no endpoint will log this request."""
-    identity = request_id(asked)
+    identity = request_id(values_of(asked))
     say("request refused", request_id=identity, status=error.status, code=error.code)
     body = error_body(error)
     headers = [*default_headers, *error_headers(error, body)]

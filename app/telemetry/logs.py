@@ -24,9 +24,13 @@ WARNING = logging.WARNING
 ERROR = logging.ERROR
 
 
-def json_line(now: float, level: str, sentence: str, fields: Fields) -> str:
+def json_head(now: float, level: str, sentence: str) -> Fields:
+    """Return what a line begins with, and all lines of one moment."""
+    return {"time": _utc(now), "level": level, "message": _plain(sentence)}
+
+
+def json_line(head: Fields, fields: Fields) -> str:
     """Return one JSON object as a line; but for a printable sentence of ours it is plain ASCII."""
-    head = {"time": _utc(now), "level": level, "message": _plain(sentence)}
     if (line := _ascii_json({**head, **fields})) is not None:
         return line + "\n"
     begun = orjson.dumps(head).decode()
@@ -45,11 +49,16 @@ def _ascii_json(fields: Fields) -> str | None:
     return line.decode() if line.isascii() and b"\x7f" not in line else None
 
 
-def text_line(now: float, level: str, sentence: str, fields: Fields) -> str:
+def text_head(now: float, level: str, sentence: str) -> str:
+    """Return the same for people."""
+    clock = time.strftime("%H:%M:%S", time.localtime(now))
+    return f"{clock} {level:7} {_plain(sentence)}"
+
+
+def text_line(head: str, fields: Fields) -> str:
     """Return a line for people: time, level, sentence, then `name=value`."""
     told = " ".join(f"{name}={_plain(value)}" for name, value in fields.items() if value)
-    clock = time.strftime("%H:%M:%S", time.localtime(now))
-    return f"{clock} {level:7} {_plain(sentence)} {told}".rstrip() + "\n"
+    return f"{head} {told}".rstrip() + "\n"
 
 
 def _plain(value: object) -> str:
@@ -81,13 +90,15 @@ class LogWriter:
     def __init__(self) -> None:
         self.level = INFO
         self._stream: TextIO = sys.stderr
-        self._line: Callable[[float, str, str, Fields], str] = json_line
+        self._head: Callable[[float, str, str], Any] = json_head
+        self._line: Callable[[Any, Fields], str] = json_line
 
     def configure(self, level: str, form: str, stream: TextIO) -> None:
         """Choose what is written, how and where."""
         self.level = logging.getLevelNamesMapping()[level.upper()]
         self._stream = stream
         readable = form == "text" or (form == "auto" and stream.isatty())
+        self._head = text_head if readable else json_head
         self._line = text_line if readable else json_line
 
     def write(self, level: int, sentence: str, fields: Fields) -> None:
@@ -101,11 +112,11 @@ class LogWriter:
         """Write a line for each of several, in few pieces that no other worker can tear apart."""
         if level < self.level:
             return
-        now, name = time.time(), _LEVELS.get(level, "info")
+        head = self._head(time.time(), _LEVELS.get(level, "info"), sentence)
         held, held_bytes = "", 0
         for fields in of_each:
-            line = self._line_or_nothing(now, name, sentence, fields)
-            size = len(line.encode("utf-8", "replace"))
+            line = self._line_or_nothing(head, fields)
+            size = len(line) if line.isascii() else len(line.encode("utf-8", "replace"))
             if held and held_bytes + size > ATOMIC_BYTES:
                 self._put(held)
                 held, held_bytes = "", 0
@@ -113,9 +124,9 @@ class LogWriter:
             held_bytes += size
         self._put(held)
 
-    def _line_or_nothing(self, now: float, level: str, sentence: str, fields: Fields) -> str:
+    def _line_or_nothing(self, head: Any, fields: Fields) -> str:
         try:
-            return self._line(now, level, sentence, fields)
+            return self._line(head, fields)
         except Exception:  # noqa: BLE001 - no request fails because nobody could write about it
             return ""
 

@@ -1,9 +1,7 @@
 """One record for each exchange: headers, log line and metrics are all told from it."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 CHAT = "/v1/chat/completions"
 MODEL_CHARS = 128
@@ -19,8 +17,8 @@ class ExchangeRecord:
     started: float = field(default_factory=time.perf_counter)
     tenant: str = ""
     model: str = ""
-    naming: Callable[[], str] | None = None
-    """Finds a short name that all requests of one conversation share, once somebody asks."""
+    conversation: str = ""
+    """A short name that all requests of one conversation share, where it was found out."""
     streams: bool = False
     mode: str = "on"
     compaction: str = "none"
@@ -54,15 +52,6 @@ class ExchangeRecord:
     seconds: float = 0.0
     detail: bytes = b""
     """What became of each message, for the operator's page: JSON, a few kilobytes."""
-
-    @property
-    def conversation(self) -> str:
-        """The short name of the conversation, empty if it has none; found once."""
-        if self.naming is None:
-            return ""
-        name = self.naming()
-        self.naming = partial(str, name)
-        return name
 
     @property
     def is_odd(self) -> bool:

@@ -8,6 +8,7 @@ from app.telemetry.record import ExchangeRecord
 
 MODELS = 50
 OTHERS = "(others)"
+_UNCHANGED = ("none", "off")
 
 Row = Mapping[str, Any]
 
@@ -44,25 +45,35 @@ class Totals:
     def add(self, record: ExchangeRecord) -> None:
         """Take in one chat; only one that the upstream answered well has saved anything."""
         self.chats += 1
-        self.failed += record.status >= 400
-        self.unmeasured += record.tokens_before is None and record.upstream_seconds is not None
-        self.without_window += record.tokens_before is not None and not record.window
-        self.failed_open += record.compaction == "failed-open" or bool(record.failed_stages)
-        self.replays += record.replays
+        before = record.tokens_before
+        is_sent = record.upstream_seconds is not None
+        if record.status >= 400:
+            self.failed += 1
+        if before is None:
+            self.unmeasured += is_sent
+        elif not record.window:
+            self.without_window += 1
+        if record.replays:
+            self.replays += record.replays
         if record.mode == "observe":
             self.observed += 1
-        else:
+        if record.compaction not in _UNCHANGED or record.stages or record.failed_stages:
+            self._add_changes(record)
+        if before is not None and is_sent and 200 <= record.status < 300:
+            self.tokens_before += before
+            if record.tokens_after != before:
+                self._add_saved(record, before)
+
+    def _add_changes(self, record: ExchangeRecord) -> None:
+        self.failed_open += record.compaction == "failed-open" or bool(record.failed_stages)
+        if record.mode != "observe":
             self.changed += bool(record.stages)
             self.compactions += record.is_break
             self.reused += record.compaction == "reused"
             self.built += record.compaction == "built"
-        is_answered = 200 <= record.status < 300 and record.upstream_seconds is not None
-        if record.tokens_before is not None and is_answered:
-            self._add_tokens(record, record.tokens_before)
 
-    def _add_tokens(self, record: ExchangeRecord, before: int) -> None:
+    def _add_saved(self, record: ExchangeRecord, before: int) -> None:
         after = before if record.tokens_after is None else record.tokens_after
-        self.tokens_before += before
         if record.mode == "observe":
             self.would_save += max(0, before - after)
         else:

@@ -66,6 +66,9 @@ class Definitions(NamedTuple):
     """Whether the application has a message of its own."""
 
 
+NOTHING_DEFINED: Final = Definitions()
+
+
 def count_request(
     messages: Sequence[Message],
     tools: object,
@@ -102,8 +105,8 @@ def count_within(
     each = tally.add(messages, max_cold_chars)
     if each is None:
         return None
-    defined, frame = _defined(definitions, counter, rules)
-    return tally.count(each, known, is_guess=is_guess, tools=defined, frame=frame)
+    tools, frame = _defined(definitions, counter, rules)
+    return tally.count(each, known, is_guess, tools, frame)
 
 
 def count_messages(
@@ -118,7 +121,7 @@ def count_messages(
     is_guess = not counter.is_loaded
     tally = _Tally(counter, rules)
     each = tally.add(messages, max_cold_chars)
-    return None if each is None else tally.count(each, known, is_guess=is_guess)
+    return None if each is None else tally.count(each, known, is_guess)
 
 
 def _defined(
@@ -155,10 +158,13 @@ def media_tokens(medium: Media, rules: CountingRules) -> int:
 class _Tally:
     """Sums by kind over the messages of one request."""
 
+    __slots__ = ("_counter", "_kinds", "_media", "_overhead", "_rules", "_text")
+
     def __init__(self, counter: TokenCounter, rules: CountingRules) -> None:
-        self._kinds = _NO_TEXTS.copy()
-        self._media = _NO_MEDIA.copy()
+        self._text = 0
         self._overhead = 0
+        self._kinds: dict[PieceKind, int] | None = None
+        self._media: dict[MediaKind, int] = _NO_MEDIA
         self._counter = counter
         self._rules = rules
 
@@ -166,16 +172,21 @@ class _Tally:
         self,
         each: list[int],
         known: RequestCount,
-        *,
         is_guess: bool,
         tools: int = 0,
         frame: int = 0,
     ) -> RequestCount:
         """Return the sums together with those of the messages before."""
         kinds, media = self._kinds, self._media
+        if kinds is None and known is NOTHING_COUNTED:
+            overhead = self._overhead + frame
+            return RequestCount(
+                tuple(each), self._text, 0, 0, 0, tools, 0, 0, 0, 0, overhead, is_guess
+            )
+        kinds = kinds or _NO_TEXTS
         return RequestCount(
             (*known.messages, *each),
-            known.text + kinds["text"] + kinds["name"],
+            known.text + self._text + kinds["text"] + kinds["name"],
             known.reasoning + kinds["reasoning"],
             known.tool_calls + kinds["tool_call"] + kinds["id"],
             known.tool_results + kinds["tool_result"],
@@ -226,7 +237,7 @@ class _Tally:
         each: list[int] = []
         frame = self._rules.message_tokens
         call_frame = self._rules.tool_call_tokens // 2
-        kinds = self._kinds
+        self._kinds = kinds = _NO_TEXTS.copy()
         at = 0
         for start, fields, its_kinds in others:
             if start > at:
@@ -250,7 +261,7 @@ class _Tally:
 
     def _plain(self, counts: list[int]) -> list[int]:
         frame = self._rules.message_tokens
-        self._kinds["text"] += sum(counts)
+        self._text += sum(counts)
         self._overhead += frame * len(counts)
         return [count + frame for count in counts]
 
@@ -258,6 +269,8 @@ class _Tally:
         total = 0
         for medium in media_in(fields):
             tokens = media_tokens(medium, self._rules)
+            if self._media is _NO_MEDIA:
+                self._media = _NO_MEDIA.copy()
             self._media[medium.kind] += tokens
             total += tokens
         return total

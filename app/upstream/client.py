@@ -10,7 +10,7 @@ import httpx
 from app import errors
 from app.upstream.breaker import Breakers
 from app.upstream.connection import NotHttp, ReusedConnectionClosed
-from app.upstream.headers import RawHeaders, answered, value_of
+from app.upstream.headers import RawHeaders, answered, values_of
 from app.upstream.outbox import Outbox
 from app.upstream.transport import (
     Answer,
@@ -50,23 +50,24 @@ class Call(NamedTuple):
 class Reply:
     """An upstream's answer whose body is still arriving; let go of it whatever happens."""
 
-    __slots__ = ("_answer", "headers", "retried", "status")
+    __slots__ = ("_answer", "_values", "headers", "retried", "status")
 
     def __init__(self, answer: Answer, *, retried: bool) -> None:
         self.status = answer.status
         self.retried = retried
         self.headers = answered(answer.headers)
+        self._values = values_of(self.headers)
         self._answer = answer
 
     @property
     def content_type(self) -> bytes:
         """The media type in lower case, without parameters."""
-        return value_of(self.headers, b"content-type").partition(b";")[0].strip().lower()
+        return self._values.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
     @property
     def is_encoded(self) -> bool:
         """Whether the body is compressed, so that nobody here can read it."""
-        return value_of(self.headers, b"content-encoding").lower() not in (b"", b"identity")
+        return self._values.get(b"content-encoding", b"").lower() not in (b"", b"identity")
 
     @property
     def is_whole(self) -> bool:
@@ -77,6 +78,10 @@ class Reply:
     def has_news(self) -> bool:
         """Whether there is something to read without waiting, or nothing more to come."""
         return self._answer.has_news
+
+    def take_whole(self) -> bytes | None:
+        """Return the whole body if it has arrived, and nothing of it was read."""
+        return self._answer.take_whole()
 
     async def read_some(self) -> bytes:
         """Return the next bytes, nothing at the end."""
@@ -118,8 +123,14 @@ class Upstream:
         """Return the upstream's answer, whatever its status; raise an UpstreamError without one."""
         breaker = self.breakers.of(call.base_url)
         breaker.check()
+        transport = self._open_transport()
+        target = self._target(call, transport)
         try:
-            reply = await self._send_over_living_connection(call)
+            message = wire_form(call.method, target, framed(call), call.body)
+            try:
+                reply = Reply(await transport.send(target, message), retried=False)
+            except ReusedConnectionClosed:  # the second try is over a fresh one
+                reply = Reply(await transport.send(target, message, fresh=True), retried=True)
         except httpx.TransportError as error:
             breaker.failed()
             raise our_error(error) from error
@@ -153,16 +164,6 @@ class Upstream:
         finally:
             await response.aclose()
         return httpx.Response(response.status_code, headers=response.headers, content=body)
-
-    async def _send_over_living_connection(self, call: Call) -> Reply:
-        """Try anew when a kept-alive connection turns out to be closed; the last try is fresh."""
-        transport = self._open_transport()
-        target = self._target(call, transport)
-        message = wire_form(call.method, target, framed(call), call.body)
-        try:
-            return Reply(await transport.send(target, message), retried=False)
-        except ReusedConnectionClosed:
-            return Reply(await transport.send(target, message, fresh=True), retried=True)
 
     def is_dialling(self, base_url: str) -> bool:
         """Tell whether somebody waits for a new connection to this upstream."""

@@ -44,6 +44,7 @@ class Connection(asyncio.BufferedProtocol):
         self.status = 0
         self.headers: RawHeaders = []
         self.is_whole = True
+        self.has_head = False
         self._loop = loop
         self._on_lost = on_lost
         self._buffer = buffer
@@ -54,7 +55,6 @@ class Connection(asyncio.BufferedProtocol):
         self._error: httpx.TransportError | None = None
         self._was_used = False
         self._was_heard = False
-        self._has_head = False
         self._head_bytes_left = 0
         self._is_framed = False
         self._keeps_alive = False
@@ -64,20 +64,17 @@ class Connection(asyncio.BufferedProtocol):
 
     # For whoever asks
 
-    async def ask(self, message: Message) -> None:
-        """Send a request, and wait until its answer's status and headers are in."""
-        self._begin()
+    def ask(self, message: Message) -> None:
+        """Send a request; there is news until its answer's status and headers are in."""
+        self.is_whole = self.has_head = self._was_heard = self._is_framed = False
+        self._head_bytes_left = MAX_HEADER_BYTES
         if self._transport is not None:
             self.outbox.send(self._transport, message)
-        try:
-            while not self._has_head:
-                await self.news()
-                self.outbox.run()
-        except httpx.ReadError as error:
-            if self._was_used and not self._was_heard:
-                raise ReusedConnectionClosed(str(error)) from error
-            raise
-        self._was_used = True
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it gave an answer before, and not a byte of this one."""
+        return self._was_used and not self._was_heard
 
     @property
     def has_news(self) -> bool:
@@ -126,10 +123,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _begin(self) -> None:
-        self.is_whole = self._has_head = self._was_heard = self._is_framed = False
-        self._head_bytes_left = MAX_HEADER_BYTES
-
     def _tell(self) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
@@ -160,6 +153,11 @@ class Connection(asyncio.BufferedProtocol):
         except httptools.HttpParserError as error:
             self._fail(NotHttp(type(error).__name__))
             self.break_off()
+        if not self.has_head:
+            self._head_bytes_left -= nbytes
+            if self._head_bytes_left <= 0:
+                self._fail(NotHttp("headers without end"))
+                self.break_off()
         if self._held_bytes > READ_BUFFER_BYTES and not self._is_paused:
             self._pause()
         self._tell()
@@ -172,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End an answer that has no other end; any other that is not whole is broken."""
         self._transport = None
-        if exc is None and self._has_head and not self._is_framed:
+        if exc is None and self.has_head and not self._is_framed:
             self.is_whole = True
         self._fail(httpx.ReadError(type(exc).__name__ if exc else "closed"))
         self._tell()
@@ -190,17 +188,12 @@ class Connection(asyncio.BufferedProtocol):
         """Start a head: the answer's, or that of a 1xx before it."""
         if self.is_whole:
             self._keeps_alive = False
-        elif not self._has_head:
+        elif not self.has_head:
             self.headers = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header, within the limits; what stands behind the body is dropped."""
-        if self._has_head:
-            return
-        self._head_bytes_left -= len(name) + len(value)
-        if self._head_bytes_left < 0 or len(self.headers) >= MAX_HEADERS:
-            raise NotHttp("headers without end")
-        if NUL in value:
+        """Take a header; what stands behind the body is dropped."""
+        if self.has_head or NUL in value:
             return
         name = name.lower()
         self.headers.append((name, value))
@@ -209,10 +202,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_headers_complete(self) -> None:
         """Let the answer begin, unless it is only on its way."""
+        if len(self.headers) > MAX_HEADERS:
+            raise NotHttp("headers without end")
         status = self._parser.get_status_code()
         if status >= 200 or status == 101:
             self.status = status
-            self._has_head = True
+            self.has_head = self._was_used = True
             self._keeps_alive = self._parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:
@@ -222,7 +217,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_message_complete(self) -> None:
         """Note that the answer is whole."""
-        if self._has_head:
+        if self.has_head:
             self.is_whole = True
 
 

@@ -42,6 +42,8 @@ class Windows:
         self._upstream = upstream
         self._refresh_seconds = refresh_seconds
         self._clock = clock
+        self.news = 0
+        """How often an upstream has answered, or did not."""
         self._known: dict[str, Listing] = {}
         self._asked_at: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -65,18 +67,15 @@ class Windows:
             look = self._begin(self._first_look(base_url, refresh))
             self._first_looks[base_url] = look
             look.add_done_callback(lambda _: self._first_looks.pop(base_url))
-        elif self.known(base_url) is None:
+        elif self._clock() > self.good_until(base_url):
             self._begin_refresh(base_url, credentials)
         if base_url in self._first_looks:
             await asyncio.shield(self._first_looks[base_url])
         return self._known.get(base_url, NOTHING_TOLD)
 
-    def known(self, base_url: str) -> Listing | None:
-        """Return what is known of an upstream, nothing if it is time to ask."""
-        asked_at = self._asked_at.get(base_url)
-        if asked_at is None or self._clock() - asked_at > self._refresh_seconds:
-            return None
-        return self._known.get(base_url, NOTHING_TOLD)
+    def good_until(self, base_url: str) -> float:
+        """Return when it is time to ask an upstream again; it must have been asked."""
+        return self._asked_at[base_url] + self._refresh_seconds
 
     def _begin_refresh(self, base_url: str, credentials: RawHeaders) -> asyncio.Task[None]:
         self._asked_at[base_url] = self._clock()
@@ -117,3 +116,4 @@ class Windows:
         except UpstreamError:
             wait = min(RETRY_SECONDS, self._refresh_seconds)
             self._asked_at[base_url] = self._clock() - self._refresh_seconds + wait
+        self.news += 1

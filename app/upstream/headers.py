@@ -1,6 +1,6 @@
 """Which headers cross the proxy: a list of what may pass, so that nothing unknown leaks."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 RawHeaders = list[tuple[bytes, bytes]]
@@ -114,6 +114,11 @@ def head_of(first_line: bytes, headers: RawHeaders) -> bytes:
     if LF in text or CR in text or NUL in text:
         raise ValueError("a header holds a line break")
     return b"\r\n".join((first_line, *lines, b"", b""))
+
+
+def values_of(headers: RawHeaders) -> Mapping[bytes, bytes]:
+    """Return the first value of every header by its name, for whoever asks for several."""
+    return dict(reversed(headers))
 
 
 def value_of(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> bytes:

@@ -19,7 +19,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
-from app.upstream.connection import READ_BYTES, Connection, NotHttp
+from app.upstream.connection import READ_BYTES, Connection, NotHttp, ReusedConnectionClosed
 from app.upstream.headers import RawHeaders, head_of
 from app.upstream.kept_connections import KeptConnections
 from app.upstream.outbox import Message, Outbox
@@ -110,9 +110,14 @@ class PooledTransport(httpx.AsyncBaseTransport):
         if connection is None:
             connection = await self._dial(target)
         try:
-            await connection.ask(message)
-        except BaseException:
+            connection.ask(message)
+            while not connection.has_head:
+                await connection.news()
+                self._outbox.run()
+        except BaseException as error:
             connection.break_off()
+            if isinstance(error, httpx.ReadError) and connection.is_stale:
+                raise ReusedConnectionClosed(str(error)) from error
             raise
         return Answer(connection, self._kept)
 
@@ -163,6 +168,15 @@ class Answer(httpx.AsyncByteStream):
     def has_news(self) -> bool:
         """Whether there is something to read without waiting, or nothing more to come."""
         return self._connection is None or self._connection.has_news
+
+    def take_whole(self) -> bytes | None:
+        """Return the whole body if it has arrived, and nothing of it was read."""
+        connection = self._connection
+        if connection is None or not connection.is_whole:
+            return None
+        chunk = connection.take()
+        self.let_go()
+        return chunk
 
     async def read_some(self) -> bytes:
         """Return what has arrived, waiting for it if need be; nothing at the end."""

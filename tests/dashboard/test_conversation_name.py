@@ -1,13 +1,12 @@
 """The name by which a conversation's requests are put together."""
 
-from functools import partial
 from typing import Any
 
 import orjson
 
 from app.chat.beginnings import Beginnings
 from app.chat.request import RequestLimits, read_request
-from app.proxy.conversation_name import CHARS, KEPT_BODY_BYTES, KEPT_CHARS, naming
+from app.proxy.conversation_name import CHARS, name_of
 from app.store.memory import MemoryStore
 from tests.conversation.shapes import conversation, image, says, system, text, user
 
@@ -15,10 +14,8 @@ STORE = MemoryStore(b"secret")
 
 
 def name(*messages: dict[str, Any], tenant: str = "t") -> str:
-    """Return the name, which is the same whatever is kept until somebody asks."""
-    at_once = naming(conversation(*messages), KEPT_BODY_BYTES + 1, tenant, STORE)()
-    assert naming(conversation(*messages), KEPT_BODY_BYTES, tenant, STORE)() == at_once
-    return at_once
+    """Return the name."""
+    return name_of(conversation(*messages), tenant, STORE)
 
 
 def test_a_conversation_keeps_its_name_while_it_grows() -> None:
@@ -36,7 +33,7 @@ def test_another_beginning_tenant_or_deployment_has_another_name() -> None:
         name(system("Be rude"), user("one")),
         name(user("one")),
         name(system(), user("one"), tenant="other"),
-        naming(given, 100, "t", MemoryStore(b"another secret"))(),
+        name_of(given, "t", MemoryStore(b"another secret")),
     }
 
     assert len(names) == 6
@@ -75,26 +72,21 @@ def test_a_conversation_that_is_not_read_again_has_the_same_name() -> None:
     talks = [request.conversation for request in requests if request.conversation is not None]
 
     for _ in range(2):
-        names = {naming(it, 40_000, "t", STORE)() for it in talks}
-        others = {naming(it, 40_000, "other", STORE)() for it in talks}
+        names = {name_of(it, "t", STORE) for it in talks}
+        others = {name_of(it, "other", STORE) for it in talks}
 
     assert names == {name(*talk)}
     assert others == {name(*talk, tenant="other")}
     assert "fields" not in vars(requests[-1])
 
 
-def test_what_is_kept_until_somebody_asks_is_bounded() -> None:
-    """Five hundred rows wait for somebody to look."""
+def test_endless_roles_and_parts_have_a_name_too() -> None:
     parts = {"role": "system", "content": [{"type": "text", "text": "x" * CHARS}] * 8}
     loud = {"role": "x" * 1_000_000, "content": ""}
     odd = {"role": ["x"] * 1_000_000, "content": ""}
 
     for messages in ([parts] * 8, [loud, user("hi")], [odd, user("hi")]):
-        found = naming(conversation(*messages), 1_000_000, "t", STORE)
-
-        assert isinstance(found, partial)
-        assert sum(map(len, found.args[0])) <= KEPT_CHARS
-        assert len(found()) == 12
+        assert len(name(*messages)) == 12
 
 
 def test_a_long_beginning_is_told_from_another() -> None:

@@ -28,16 +28,6 @@ def test_a_row_is_json_whatever_the_model_is_called() -> None:
     assert orjson.loads(orjson.dumps(row))["model"] == "?<b>" + "x" * 124
 
 
-def test_a_conversation_is_named_once_however_often_its_row_is_read() -> None:
-    history = History()
-    names_in_turn = iter(["first", "second"])
-    history.add(finished(naming=lambda: next(names_in_turn)))
-
-    names = [row["conversation"] for _ in range(3) for row in history.rows()]
-
-    assert names == ["first"] * 3
-
-
 def test_other_requests_are_only_counted() -> None:
     history = History()
 

@@ -4,7 +4,7 @@ import pytest
 
 from app.proxy.addressee import Addressee
 from app.proxy.services import Services
-from app.proxy.yardsticks import LOOK_SECONDS, Yardsticks
+from app.proxy.yardsticks import LOOK_SECONDS, REMEMBERED_MODELS, Yardsticks
 from app.server import make_services
 from app.upstream.discovery import Listing
 from app.upstream.overflow import Overflow
@@ -16,10 +16,11 @@ class Told:
 
     def __init__(self) -> None:
         self.listing = Listing({"fake": 4_096}, "vllm")
-        self.is_due = False
+        self.news = 1
+        self.due = 2 * LOOK_SECONDS
 
-    def known(self, _: str) -> Listing | None:
-        return None if self.is_due else self.listing
+    def good_until(self, _: str) -> float:
+        return self.due
 
     async def of(self, *_: object) -> Listing:
         return self.listing
@@ -64,6 +65,8 @@ async def test_a_new_list_of_models_makes_it_anew() -> None:
     assert await bench.tokens() == 4_096
 
     bench.told.listing = Listing({"fake": 8_192}, "vllm")
+    assert await bench.tokens() == 4_096
+    bench.told.news += 1
 
     assert await bench.tokens() == 8_192
 
@@ -82,11 +85,26 @@ async def test_what_an_overflow_teaches_holds_for_the_next_request() -> None:
 @pytest.mark.anyio
 async def test_nothing_is_known_when_the_upstream_is_to_be_asked_or_time_has_passed() -> None:
     bench = Bench()
-    await bench.tokens()
+    for due in (LOOK_SECONDS / 2, 2 * LOOK_SECONDS):
+        bench.now, bench.told.due = 0.0, due
+        bench.told.news += 1
+        await bench.tokens()
 
-    bench.told.is_due = True
-    assert bench.yardsticks.known(bench.to) is None
-    bench.told.is_due = False
-    assert bench.yardsticks.known(bench.to) is not None
-    bench.now += LOOK_SECONDS
-    assert bench.yardsticks.known(bench.to) is None
+        bench.now = min(due, LOOK_SECONDS) - 1
+        assert bench.yardsticks.known(bench.to) is not None
+        bench.now += 1
+        assert bench.yardsticks.known(bench.to) is None
+
+
+@pytest.mark.anyio
+async def test_no_more_yardsticks_are_kept_than_there_is_room_for() -> None:
+    bench = Bench()
+    for number in range(REMEMBERED_MODELS + 1):
+        await bench.yardsticks.of(bench.services.addressees.of(f"fake-{number}"), [])
+
+    known = [
+        bench.yardsticks.known(bench.services.addressees.of(f"fake-{number}")) is not None
+        for number in (0, REMEMBERED_MODELS)
+    ]
+
+    assert known == [False, True]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.proxy.services import Services
-from app.routes.chat import asked_mode, effective_mode
+from app.routes.chat import effective_mode
 from app.routes.forward import ALLOWED
 from app.server import create_app
 from tests.support.fake_model import Line, Received, fake_model, on_chat, polite
@@ -160,7 +160,7 @@ async def test_the_upstream_gets_the_same_request_id() -> None:
 def test_a_request_lowers_the_mode_but_never_raises_it(
     configured: str, asked: str, mode: str
 ) -> None:
-    assert effective_mode(configured, asked_mode([(b"x-chat-proxy-mode", asked.encode())])) == mode
+    assert effective_mode(configured, asked.encode()) == mode
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from uvicorn.server import ServerState
 
 from app.proxy.drain import Drain
 from app.proxy.services import Services
+from app.routes.client import SHORTCUTS
 from app.serving.cycle import Cycle
 from app.serving.flow import Flow
 from app.serving.run import listen, server_of
@@ -285,7 +286,7 @@ async def test_whoever_asks_late_is_told_at_once_that_the_client_is_gone() -> No
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        scope["extensions"]["chat_proxy.watch"](lambda: told.append("gone"))
+        scope["extensions"][SHORTCUTS].watch(lambda: told.append("gone"))
         await send({"type": "http.response.start", "status": 200})
 
     async with serving(app) as client:

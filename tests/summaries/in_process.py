@@ -123,7 +123,7 @@ class Desk:
         request = read_request(body, self.services.limits, beginnings)
         name = f"request-{len(self.sent)}"
         record = ExchangeRecord(name, "/v1/chat/completions", "POST", mode=mode)
-        visit = Visit(record, Caller(tenant, []), [], b"", cast("Any", None), cast("Any", None))
+        visit = Visit(record, Caller(tenant, []), [], {}, b"", cast("Any", None), cast("Any", None))
         to = self.services.addressees.of(request.model)
         prepared = await prepared_or_not(request, to, visit, self.services)
         self.sent.append(Sent(request, prepared.body, record))

@@ -16,10 +16,12 @@ from app.telemetry.logs import (
     ERROR,
     WARNING,
     configure_logging,
+    json_head,
     json_line,
     say,
     say_mistake,
     say_of_each,
+    text_head,
     text_line,
 )
 
@@ -53,7 +55,7 @@ def test_a_line_is_a_json_object(stream: io.StringIO) -> None:
 
 
 def test_time_is_utc_with_milliseconds() -> None:
-    line = json.loads(json_line(1_700_000_000.5, "info", "x", {}))
+    line = json.loads(json_line(json_head(1_700_000_000.5, "info", "x"), {}))
 
     assert line["time"] == "2023-11-14T22:13:20.500Z"
 
@@ -101,11 +103,11 @@ def nasty_strings(count: int) -> Iterator[str]:
         yield "".join(random.choices(pieces, k=random.randint(1, 12)))
 
 
-@pytest.mark.parametrize("form", [json_line, text_line])
-def test_a_line_stays_one_line_whatever_is_in_it(form: Any) -> None:
+@pytest.mark.parametrize(("head", "form"), [(json_head, json_line), (text_head, text_line)])
+def test_a_line_stays_one_line_whatever_is_in_it(head: Any, form: Any) -> None:
     """F12: 2,000 values, no control character in any line."""
     for value in nasty_strings(2_000):
-        line = form(0.0, "info", "request", {"model": value, "request_id": value})
+        line = form(head(0.0, "info", "request"), {"model": value, "request_id": value})
 
         assert line.endswith("\n")
         assert line[:-1].isprintable()
@@ -240,7 +242,7 @@ def test_a_value_that_cannot_be_told_breaks_nothing(stream: io.StringIO) -> None
 
 
 def test_our_own_sentence_stays_as_it_is_and_only_fields_are_escaped() -> None:
-    line = json_line(0, "info", "8 → 2 messages", {"model": "→\u202e"})
+    line = json_line(json_head(0, "info", "8 → 2 messages"), {"model": "→\u202e"})
 
     assert "8 → 2 messages" in line
     assert line.count("→") == 1

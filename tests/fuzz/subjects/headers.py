@@ -3,7 +3,7 @@
 from app.errors import InvalidApiKey
 from app.routes.front import request_id
 from app.routes.identity import Gate
-from app.upstream.headers import RawHeaders, answered, sent_on
+from app.upstream.headers import RawHeaders, answered, sent_on, values_of
 
 SECRET = b"sk-the-secret"
 NEVER_SENT = (b"authorization", b"x-api-key", b"cookie", b"host", b"connection", b"upgrade")
@@ -27,7 +27,7 @@ def _check_sent(headers: RawHeaders) -> None:
     assert all(header in headers for header in passed)
     assert not {name for name, _ in passed}.intersection(NEVER_SENT)
     assert not any(name.startswith((b"x-forwarded-", b"x-chat-proxy-")) for name, _ in passed)
-    chosen = request_id(headers)
+    chosen = request_id(values_of(headers))
     assert chosen.isascii()
     assert chosen.isprintable()
     assert 0 < len(chosen) <= 128
