@@ -58,6 +58,8 @@ class Beginnings:
 
     def find(self, body: bytes) -> Beginning:
         """Return the longest beginning of the body that is known."""
+        if len(body) < BLOCK_BYTES:
+            return NOTHING
         found = NOTHING
         for key in _keys(body) if len(body) <= MAX_BODY_BYTES else ():
             known = self._known.recall(key)
@@ -72,7 +74,7 @@ class Beginnings:
 
         `fields` are what stands behind the beginning that is known, or all.
         """
-        if not _may_grow(body, fields, begun):
+        if len(body) < BLOCK_BYTES or not _may_grow(body, fields, begun):
             return begun
         blocks = _lasting_blocks(body, fields)
         longer = _longer(body, fields, begun, blocks * BLOCK_BYTES)

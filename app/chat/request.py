@@ -133,7 +133,7 @@ def _read_on(body: bytes, limits: RequestLimits, beginnings: Beginnings) -> Chat
     The rest can be read from there exactly if the whole can be read.
     """
     begun = beginnings.find(body)
-    if not begun.messages:
+    if begun is NOTHING or not begun.messages:
         return None
     behind = INSIDE + body[begun.end :]
     try:

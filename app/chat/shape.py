@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple, Self, TypeGuard
 
 from app.chat.pieces import RESULT_ROLES
 
+_INSTRUCTIONS: Final = ("system", "developer")
 _ONLY_OBJECTS: Final = frozenset((dict,))
 _BEARERS: Final = (*RESULT_ROLES, "assistant")
 _MOST_BYTES_OF_A_CHARACTER: Final = 4
@@ -40,18 +41,20 @@ def is_list_of_objects(messages: object) -> TypeGuard[list[dict[str, Any]]]:
 def shape_of(messages: Iterable[dict[str, Any]]) -> Shape:
     """Return what the messages are like."""
     is_plain = True
+    is_led = is_asked = False
     longest = 0
-    roles = []
     for fields in messages:
         content, role = fields.get("content"), fields.get("role")
-        roles.append(role)
+        if role == "user":
+            is_asked = True
+        elif role in _INSTRUCTIONS:
+            is_led = True
         if type(content) is str:
             if role in _BEARERS:
                 longest = max(longest, _most_bytes(content))
         elif content is not None:
             is_plain = False
-    is_led = "system" in roles or "developer" in roles
-    return Shape(is_plain, longest, is_led, "user" in roles)
+    return Shape(is_plain, longest, is_led, is_asked)
 
 
 def _most_bytes(text: str) -> int:

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 DEFAULT_RESERVE_TOKENS = 20_000
 LARGEST_RESERVE_SHARE = 0.25
 TARGET_SHARE = 0.6
 GROWTH_SHARE = 1 / 3
 REMEMBERED_BUDGETS = 1_000
-_OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,8 @@ class BudgetPolicy:
     reserve_tokens: int | None
 
 
-class Budget(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Budget:
     """A window cut into what the prompt may use and what the answer keeps."""
 
     window: int
@@ -78,8 +78,7 @@ class Budget(NamedTuple):
 
 def _asked(fields: dict[str, Any]) -> int:
     """Return the tokens that a request asks for its answer, 0 if it does not say."""
-    for name in _OUTPUT_FIELDS:
-        asked = fields.get(name)
+    for asked in (fields.get("max_completion_tokens"), fields.get("max_tokens")):
         if type(asked) is int and asked > 0:  # a boolean is none
             return asked
     return 0

@@ -15,6 +15,8 @@ from app.compaction.stages.clear_old_media import ClearOldMedia
 from app.compaction.stages.clear_old_tool_output import ClearOldToolOutput
 
 T = TypeVar("T")
+TALK = Shape()
+"""The shape of texts without tools; who speaks is no stage's business."""
 
 
 class Step(NamedTuple):
@@ -58,9 +60,12 @@ class Pipeline:
         self._trimming: tuple[Stage, ...] = tuple(trimming_stages(policies))
         self._clearing: tuple[ClearStage, ...] = tuple(clearing_stages(policies))
         self._old_max_bytes = policies.clear_old_tool_output.old_max_bytes
+        self._leaves_talk_alone = all(stage.leaves_alone(TALK) for stage in self._trimming)
 
     def leaves_alone(self, shape: Shape) -> bool:
         """Tell at a glance that no trimming stage has anything to do."""
+        if shape.is_plain and not shape.longest_result:
+            return self._leaves_talk_alone
         for stage in self._trimming:  # noqa: SIM110 - a generator costs as much as all of them
             if not stage.leaves_alone(shape):
                 return False

@@ -1,7 +1,7 @@
 """The model that a request is for: where it is served, and how its requests are treated."""
 
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import NamedTuple
 
 from app.proxy.destinations import Destinations
 from app.proxy.model_policy import ModelPolicies, ModelPolicy
@@ -12,7 +12,8 @@ REMEMBERED_NAMES = 1_000
 NAME_CHARS = 1_024
 
 
-class Addressee(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Addressee:
     """All that follows from a model's name alone."""
 
     model: str

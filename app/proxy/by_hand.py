@@ -24,7 +24,8 @@ async def note_by_hand(case: Case, services: Services) -> None:
 
 def is_untouched(case: Case, services: Services) -> bool:
     """Tell whether surely nobody compacted this conversation by hand, as far as is known."""
-    return services.checkpoints.was_unmarked(case.scope, KIND) or not len(case.conversation)
+    is_unmarked = services.checkpoints.was_unmarked(case.tenant, case.to.fingerprint, KIND)
+    return is_unmarked or not len(case.conversation)
 
 
 async def is_by_hand(case: Case, services: Services) -> bool:

@@ -1,13 +1,14 @@
 """Who sent a request: whose tenant it is, and what the upstream is told about it."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from app.upstream.headers import RawHeaders
 
 ANONYMOUS = "anonymous"
 
 
-class Caller(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Caller:
     """A client as the proxy knows it; `credentials` go upstream unless we hold a key for it."""
 
     tenant: str

@@ -91,7 +91,7 @@ class Checkpoints:
         self._least_weight = LOCAL_BYTES // max_local
         self._local: Recent[bytes, tuple[bytes, Checkpoint]] = Recent(LOCAL_BYTES)
         self._asked: Recent[bytes, float] = Recent(REMEMBERED_QUESTIONS)
-        self._unmarked: dict[tuple[Scope, str], float] = {}
+        self._unmarked: dict[tuple[str, bytes, str], float] = {}
         self._writes: dict[asyncio.Task[bool], bytes] = {}
 
     async def find(
@@ -119,19 +119,19 @@ class Checkpoints:
                 return checkpoint
         return self._held(known) if known else None
 
-    def was_unmarked(self, scope: Scope, kind: str) -> bool:
+    def was_unmarked(self, tenant: str, fingerprint: bytes, kind: str) -> bool:
         """Tell whether nothing was kept a moment ago; asked on every request, so at no cost."""
-        asked_at = self._unmarked.get((scope, kind), -inf)
+        asked_at = self._unmarked.get((tenant, fingerprint, kind), -inf)
         return self._clock() - asked_at < ASK_AGAIN_SECONDS
 
     async def is_marked(self, scope: Scope, name: bytes, kind: str) -> bool:
         """Tell whether something was kept under a name, and remember if nothing was."""
         if await self.find(scope, (1,), (name,), kind) is not None:
-            self._unmarked.pop((scope, kind), None)
+            self._unmarked.pop((*scope, kind), None)
             return True
         if len(self._unmarked) >= REMEMBERED_QUESTIONS:
             self._unmarked.clear()
-        self._unmarked[scope, kind] = self._clock()
+        self._unmarked[*scope, kind] = self._clock()
         return False
 
     async def keep(
@@ -148,7 +148,7 @@ class Checkpoints:
         `root` is the conversation's, where it is not the history itself.
         """
         address = scope.address(self._store, kind, link, root)
-        self._unmarked.pop((scope, kind), None)
+        self._unmarked.pop((*scope, kind), None)
         row = checkpoint.to_bytes()
         self._remember(address, row, checkpoint)
         writing = asyncio.create_task(

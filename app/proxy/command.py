@@ -39,12 +39,12 @@ def command_in(request: ChatRequest) -> Command | None:
 
 def _instruction_in(message: dict[str, Any]) -> str | None:
     """Return what a command says behind its name, None if the message is no command."""
+    if message.get("role") != "user":
+        return None
     content = message.get("content")
     if type(content) is list and len(content) == 1 and type(content[0]) is dict:
         content = content[0].get("text")
-    if message.get("role") != "user" or type(content) is not str:
-        return None
-    if "/compact" not in content:
+    if type(content) is not str or "/compact" not in content:
         return None  # as all but a few: no copy of the text, no pattern
     found = _COMPACT.fullmatch(content.strip())
     return (found[1] or "") if found else None

@@ -34,15 +34,27 @@ async def answer(request: ChatRequest, to: Addressee, visit: Visit, services: Se
     if commands and (command := command_in(request)) is not None:
         await obey(command, to, visit, services)
         return
-    if record.streams:
-        async with KeptAlive(visit, to.policy.summary.keep_alive_seconds):
-            prepared = await prepared_or_not(request, to, visit, services)
-    else:
-        prepared = await prepared_or_not(request, to, visit, services)
+    prepared = await prepared_in_step(request, to, visit, services)
     record.prepared()
     prepared = await sent_until_it_fits(prepared, to, visit, services)
     if prepared.counted is not None:
         learn(prepared.counted, to, record, services)
+
+
+async def prepared_in_step(
+    request: ChatRequest, to: Addressee, visit: Visit, services: Services
+) -> Prepared:
+    """Prepare a request among those that came with it: all count, and then all send."""
+    if visit.record.mode == "off":
+        return Prepared(request.body)
+    await services.upstream.outbox.step()
+    if visit.record.streams:
+        async with KeptAlive(visit, to.policy.summary.keep_alive_seconds):
+            prepared = await prepared_or_not(request, to, visit, services)
+    else:
+        prepared = await prepared_or_not(request, to, visit, services)
+    await services.upstream.outbox.step()
+    return prepared
 
 
 async def sent_until_it_fits(

@@ -10,6 +10,9 @@ from app.telemetry.record import ExchangeRecord
 
 MOST_DETAILS = 100
 DETAILS_PER_SECOND = 20
+DETAIL_SECONDS = 1 / DETAILS_PER_SECOND
+# With half a detail more, so that no rounding costs one.
+BURST_SECONDS = (MOST_DETAILS + 0.5) * DETAIL_SECONDS
 
 
 class Exchanges:
@@ -27,8 +30,7 @@ class Exchanges:
         self.is_kept = enabled
         self.shows_text = show_text
         self._clock = clock
-        self._credit = float(MOST_DETAILS)
-        self._credit_at = clock()
+        self._paid_until = 0.0
 
     def open(self) -> None:
         """Begin to share the history."""
@@ -43,12 +45,10 @@ class Exchanges:
     def takes_detail(self) -> bool:
         """Tell whether one more chat may be told in detail: under load it would cost too much."""
         now = self._clock()
-        earned = (now - self._credit_at) * DETAILS_PER_SECOND
-        self._credit = min(MOST_DETAILS, self._credit + earned)
-        self._credit_at = now
-        if self._credit < 1:
+        paid_until = max(now, self._paid_until) + DETAIL_SECONDS
+        if paid_until > now + BURST_SECONDS:
             return False
-        self._credit -= 1
+        self._paid_until = paid_until
         return True
 
     def add(self, record: ExchangeRecord) -> None:

@@ -5,15 +5,18 @@ from math import inf
 from types import TracebackType
 from typing import Self
 
+from app.chat.once import once
 from app.errors import ClientGone, ProxyError, UpstreamTotalTimeout
 
 
 class Interruptible:
     """Wraps the body of an exchange; `stop(reason)` makes it raise that reason where it waits."""
 
-    __slots__ = ("_cancelled_before", "_task", "reason")
+    __slots__ = ("_cancelled_before", "_loop", "_task", "reason")
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Be of this loop, or of whichever runs: to ask for that is a system call before 3.12."""
+        self._loop = loop
         self._task: asyncio.Task[object] | None = None
         self._cancelled_before = 0
         self.reason: ProxyError | None = None
@@ -29,7 +32,7 @@ class Interruptible:
         self.stop(ClientGone())
 
     def __enter__(self) -> Self:
-        self._task = task = asyncio.current_task()
+        self._task = task = asyncio.current_task(self._loop)
         assert task is not None
         self._cancelled_before = task.cancelling()
         return self
@@ -66,13 +69,13 @@ class Watchdog:
         error: type[ProxyError],
     ) -> None:
         """Watch from now on, with a limit for everything and one for the first step."""
-        self._loop = asyncio.get_running_loop()
+        self._loop = deadlines.loop
         self._interrupt = interrupt
         self._deadlines = deadlines
         now = self._loop.time()
         self._last = now + total_seconds
         self._error = error
-        self.due = min(now + seconds, self._last)
+        self.due = now + min(seconds, total_seconds)
         deadlines.add(self)
 
     def expect(self, seconds: float, error: type[ProxyError]) -> None:
@@ -102,6 +105,11 @@ class Deadlines:
         self._dogs: set[Watchdog] = set()
         self._timer: asyncio.TimerHandle | None = None
 
+    @once
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop in which all exchanges run."""
+        return asyncio.get_running_loop()
+
     def add(self, dog: Watchdog) -> None:
         """Watch an exchange."""
         self._dogs.add(dog)
@@ -117,7 +125,7 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         self.fires_at = when
-        self._timer = asyncio.get_running_loop().call_at(when, self._look)
+        self._timer = self.loop.call_at(when, self._look)
 
     def close(self) -> None:
         """Look no more."""
@@ -127,7 +135,7 @@ class Deadlines:
 
     def _look(self) -> None:
         """End what is due, and be back for the next."""
-        now = asyncio.get_running_loop().time()
+        now = self.loop.time()
         self._timer, self.fires_at = None, inf
         for dog in [dog for dog in self._dogs if dog.due <= now]:
             self._dogs.discard(dog)

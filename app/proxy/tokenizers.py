@@ -95,6 +95,11 @@ class Tokenizers:
         max_cold_chars: int | None,
     ) -> RequestCount | None:
         """Count what is new since the conversation was shorter; nothing if that is too much."""
+        if conversation.beginning is NOTHING and request.lasting is NOTHING:
+            definitions = definitions_of(request.options, conversation)
+            return count_within(
+                conversation.fields, definitions, counter, rules, max_cold_chars=max_cold_chars
+            )
         messages, known = self._since(conversation, rules)
         lasting = request.lasting if conversation is request.conversation else NOTHING
         if lasting.messages > len(known.messages):

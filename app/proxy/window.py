@@ -1,12 +1,13 @@
 """How large a model's window is, and who says so."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from app.proxy.learned_windows import Learned
 from app.tokens.windows import known_input_limit, known_window
 
 
-class Window(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Window:
     """A context window in tokens, with its source: never guessed silently."""
 
     tokens: int

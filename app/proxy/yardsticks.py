@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from app.proxy.addressee import Addressee
 from app.proxy.learned_windows import LearnedWindows
@@ -17,7 +17,8 @@ REMEMBERED_MODELS = 1_000
 LOOK_SECONDS = 60.0
 
 
-class Yardstick(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Yardstick:
     """How to measure, and what that was made from."""
 
     rules: CountingRules

@@ -67,7 +67,7 @@ class Front:
         self._nothing = Nothing()
         self._gate = gate
         self.services = services
-        self._outbox = services.upstream.outbox
+        self._turn = services.upstream.outbox
         self._concluded: list[ExchangeRecord] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,7 +80,7 @@ class Front:
             return
         endpoint = self._endpoint(scope)
         client = Client(scope, receive, send)
-        visit = new_visit(endpoint.route, client)
+        visit = new_visit(endpoint.route, client, self.services.deadlines.loop)
         try:
             with visit.interrupt:
                 self.services.metrics.begin()
@@ -120,10 +120,10 @@ class Front:
         services.admission.give_back(client.held_bytes)
         record.finish()
         self._concluded.append(record)
-        if self._outbox.is_turn_over:
+        if self._turn.is_over:
             self._tell()
         elif len(self._concluded) == 1:
-            asyncio.get_running_loop().call_soon(self._tell)
+            services.deadlines.loop.call_soon(self._tell)
 
     def _tell(self) -> None:
         """Count and log what ended in this turn of the loop: together it costs less."""
@@ -139,12 +139,12 @@ class Front:
         say_of_each("request", [record.log_fields() for record in records])
 
 
-def new_visit(route: str, client: Client) -> Visit:
+def new_visit(route: str, client: Client, loop: asyncio.AbstractEventLoop) -> Visit:
     """Return a visit whose caller is not known yet."""
     scope = client.scope
     record = ExchangeRecord(request_id(client.values), route, scope["method"])
     query = scope["query_string"]
-    return Visit(record, NOBODY, client.headers, client.values, query, client, Interruptible())
+    return Visit(record, NOBODY, client.headers, client.values, query, client, Interruptible(loop))
 
 
 def request_id(values: Mapping[bytes, bytes]) -> str:
@@ -152,7 +152,7 @@ def request_id(values: Mapping[bytes, bytes]) -> str:
     given = values.get(b"x-request-id")
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given.decode("ascii")
-    return f"{_IDS.getrandbits(128):032x}"
+    return _IDS.getrandbits(128).to_bytes(16).hex()
 
 
 def with_request_id(scope: Scope, send: Send) -> Send:

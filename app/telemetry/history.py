@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, NamedTuple
 
-from app.telemetry.record import CHAT, ExchangeRecord
+from app.telemetry.record import CHAT, ExchangeRecord, milliseconds
 from app.telemetry.totals import Totals
 
 ROWS = 500
@@ -101,15 +101,15 @@ def row_of(record: ExchangeRecord) -> Row:
         "prompt_tokens": record.prompt_tokens,
         "cached_tokens": record.cached_tokens,
         "completion_tokens": record.completion_tokens,
-        "prepared_ms": milliseconds(record.prepared_seconds),
-        "upstream_ms": milliseconds(record.upstream_seconds),
+        "prepared_ms": milliseconds_or_none(record.prepared_seconds),
+        "upstream_ms": milliseconds_or_none(record.upstream_seconds),
         "ms": milliseconds(record.seconds),
     }
 
 
-def milliseconds(seconds: float | None) -> float | None:
-    """Return the time in milliseconds."""
-    return None if seconds is None else round(seconds * 1000, 1)
+def milliseconds_or_none(seconds: float | None) -> float | None:
+    """Return a time in milliseconds, if there was one."""
+    return None if seconds is None else milliseconds(seconds)
 
 
 def printable(text: str) -> str:

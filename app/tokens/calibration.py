@@ -103,7 +103,15 @@ class Calibration(NamedTuple):
 
     def estimate(self, count: RequestCount) -> int:
         """Return the prompt's tokens as the upstream would count them."""
-        return max(0, ceil(_dot(self.factors, _weights(count))))
+        text, tool_messages, tools, media, frames, preamble, fixed = self.factors
+        tokens = text * (count.text + count.reasoning) + frames * count.overhead + fixed
+        if called := count.tool_calls + count.tool_results:
+            tokens += tool_messages * called
+        if count.tools:
+            tokens += tools * count.tools + preamble
+        if seen := count.media:
+            tokens += media * seen
+        return max(0, ceil(tokens))
 
     def learn(self, count: RequestCount, prompt_tokens: object, cached_tokens: int = 0) -> Lesson:
         """Take in what the upstream reported for a counted request.

@@ -147,26 +147,27 @@ class TiktokenCounter:
 
     def counts_within(self, texts: list[str], max_cold_chars: int | None) -> list[int] | None:
         """Return the tokens of each text, nothing if more than that is yet to be counted."""
-        keys = list(map(hash, texts))
-        found = list(map(self._known.young.get, keys))
+        if self._encoding is None:
+            return [*map(rough_tokens, texts)]
+        keys = [*map(hash, texts)]
+        found = [*map(self._known.young.get, keys)]
         if None not in found:
             return cast("list[int]", found)
-        unsure = [index for index, count in enumerate(found) if count is None]
-        if max_cold_chars is not None and self._exceed(max_cold_chars, texts, unsure):
+        cold, cold_chars = [], 0
+        for index, count in enumerate(found):
+            if count is not None:
+                continue
+            found[index] = old = self._known.recall(keys[index])
+            if old is None:
+                cold.append(index)
+                cold_chars += len(texts[index])
+        if max_cold_chars is not None and cold_chars > max_cold_chars:
             return None
-        for index in unsure:
-            found[index] = self._count(texts[index], keys[index])
+        for index in cold:
+            count = _count(self._encoding, texts[index], self._tokens_in)
+            self._known.remember(keys[index], count)
+            found[index] = count
         return cast("list[int]", found)
-
-    def _exceed(self, max_chars: int, texts: list[str], unsure: list[int]) -> bool:
-        """Tell whether more than that is yet to be counted of some of the texts."""
-        chars = 0
-        for index in unsure:
-            chars += len(texts[index])
-        if chars <= max_chars or self._encoding is None:
-            return False
-        unknown = [texts[index] for index in unsure if self.known(texts[index]) is None]
-        return sum(map(len, unknown)) > max_chars
 
     def remembered(self, key: Hashable, work: Callable[[], int]) -> int:
         """Return what the key's work came to before; guesses are not remembered."""

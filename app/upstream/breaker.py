@@ -39,7 +39,7 @@ class Breaker:
         One call probes when the time is up, and one in ten always flows: the only upstream there
         is must not stay ejected because of a wrong guess.
         """
-        if not self.is_open:
+        if self._failures < self._limit or not self._limit:
             return
         if self._clock() >= self._open_until and not self._probing:
             self._probing = True

@@ -3,14 +3,14 @@
 import ssl
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import httpx
 
 from app import errors
 from app.upstream.breaker import Breakers
-from app.upstream.connection import NotHttp, ReusedConnectionClosed
+from app.upstream.connection import Connection, NotHttp, ReusedConnectionClosed
 from app.upstream.headers import RawHeaders, answered, values_of
+from app.upstream.kept_connections import KeptConnections
 from app.upstream.outbox import Outbox
 from app.upstream.transport import (
     Answer,
@@ -36,7 +36,8 @@ class UpstreamPolicy:
     breaker_seconds: float
 
 
-class Call(NamedTuple):
+@dataclass(slots=True)
+class Call:
     """One request to an upstream, ready to be sent."""
 
     method: str
@@ -47,17 +48,17 @@ class Call(NamedTuple):
     query: bytes = b""
 
 
-class Reply:
+class Reply(Answer):
     """An upstream's answer whose body is still arriving; let go of it whatever happens."""
 
-    __slots__ = ("_answer", "_values", "headers", "retried", "status")
+    __slots__ = ("_values", "headers", "retried", "status")
 
-    def __init__(self, answer: Answer, *, retried: bool) -> None:
-        self.status = answer.status
+    def __init__(self, connection: Connection, kept: KeptConnections, *, retried: bool) -> None:
+        self.status = connection.status
         self.retried = retried
-        self.headers = answered(answer.headers)
+        self.headers = answered(connection.headers)
         self._values = values_of(self.headers)
-        self._answer = answer
+        super().__init__(connection, kept)
 
     @property
     def content_type(self) -> bytes:
@@ -69,30 +70,12 @@ class Reply:
         """Whether the body is compressed, so that nobody here can read it."""
         return self._values.get(b"content-encoding", b"").lower() not in (b"", b"identity")
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether everything has been read."""
-        return self._answer.is_whole
-
-    @property
-    def has_news(self) -> bool:
-        """Whether there is something to read without waiting, or nothing more to come."""
-        return self._answer.has_news
-
-    def take_whole(self) -> bytes | None:
-        """Return the whole body if it has arrived, and nothing of it was read."""
-        return self._answer.take_whole()
-
     async def read_some(self) -> bytes:
         """Return the next bytes, nothing at the end."""
         try:
-            return await self._answer.read_some()
+            return await super().read_some()
         except httpx.TransportError as error:
             raise our_error(error) from error
-
-    def let_go(self) -> None:
-        """Give the connection back if the answer is whole, close it otherwise."""
-        self._answer.let_go()
 
 
 class Upstream:
@@ -127,10 +110,13 @@ class Upstream:
         target = self._target(call, transport)
         try:
             message = wire_form(call.method, target, framed(call), call.body)
+            retried = False
             try:
-                reply = Reply(await transport.send(target, message), retried=False)
-            except ReusedConnectionClosed:  # the second try is over a fresh one
-                reply = Reply(await transport.send(target, message, fresh=True), retried=True)
+                connection = await transport.send(target, message)
+            except ReusedConnectionClosed:
+                retried = True
+                connection = await transport.send(target, message, fresh=True)
+            reply = Reply(connection, transport.kept, retried=retried)
         except httpx.TransportError as error:
             breaker.failed()
             raise our_error(error) from error

@@ -67,6 +67,7 @@ class Connection(asyncio.BufferedProtocol):
     def ask(self, message: Message) -> None:
         """Send a request; there is news until its answer's status and headers are in."""
         self.is_whole = self.has_head = self._was_heard = self._is_framed = False
+        self.headers = []
         self._head_bytes_left = MAX_HEADER_BYTES
         if self._transport is not None:
             self.outbox.send(self._transport, message)
@@ -114,8 +115,9 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def may_be_kept(self) -> bool:
         """Whether another question may be asked."""
-        is_there = self._keeps_alive and self._transport is not None
-        return is_there and self.is_whole and not self._pieces
+        if not self._keeps_alive or self._transport is None:
+            return False
+        return self.is_whole and not self._pieces
 
     def break_off(self) -> None:
         """Close at once: a plain close waits until the upstream has taken what is unsent."""
@@ -184,13 +186,6 @@ class Connection(asyncio.BufferedProtocol):
 
     # For the parser
 
-    def on_message_begin(self) -> None:
-        """Start a head: the answer's, or that of a 1xx before it."""
-        if self.is_whole:
-            self._keeps_alive = False
-        elif not self.has_head:
-            self.headers = []
-
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; what stands behind the body is dropped."""
         if self.has_head or NUL in value:
@@ -201,14 +196,19 @@ class Connection(asyncio.BufferedProtocol):
             self._is_framed = name == b"content-length" or b"chunked" in value.lower()
 
     def on_headers_complete(self) -> None:
-        """Let the answer begin, unless it is only on its way."""
+        """Let the answer begin, unless it is only on its way: a 1xx is forgotten."""
+        if self.has_head:
+            self._keeps_alive = False  # a second answer that nobody asked for
+            return
         if len(self.headers) > MAX_HEADERS:
             raise NotHttp("headers without end")
         status = self._parser.get_status_code()
-        if status >= 200 or status == 101:
-            self.status = status
-            self.has_head = self._was_used = True
-            self._keeps_alive = self._parser.should_keep_alive()
+        if status < 200 and status != 101:
+            self.headers = []
+            return
+        self.status = status
+        self.has_head = self._was_used = True
+        self._keeps_alive = self._parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:
         """Hold a piece until it is read."""

@@ -1,6 +1,6 @@
 """Which headers cross the proxy: a list of what may pass, so that nothing unknown leaks."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 RawHeaders = list[tuple[bytes, bytes]]
@@ -55,30 +55,20 @@ _NOT_ANSWERED_PREFIXES = (b"x-chat-proxy-", b"access-control-")
 
 def sent_on(headers: RawHeaders) -> RawHeaders:
     """Return the client's headers that the upstream gets."""
-    passing: RawHeaders = []
-    named: set[bytes] = set()
-    for header in headers:
-        if _is_sent_on(header[0]):
-            passing.append(header)
-        elif header[0] == b"connection":
-            named.update(_tokens(header[1]))
+    passing = [header for header in headers if _is_sent_on(header[0])]
+    named = _hop_by_hop_in(headers)
     return [header for header in passing if header[0] not in named] if named else passing
 
 
 def answered(headers: RawHeaders) -> RawHeaders:
-    """Return the upstream's headers that the client gets; its request id under another name."""
-    passing: RawHeaders = []
-    named: set[bytes] = set()
-    for raw_name, value in headers:
-        name = _answered_name(raw_name)
-        if name:
-            passing.append((name, value))
-        elif raw_name.lower() == b"connection":
-            named.update(_tokens(value))
-    if not named:
-        return passing
-    named.add(b"connection")
-    return answered([header for header in headers if header[0].lower() not in named])
+    """Return the upstream's headers that the client gets; its request id under another name.
+
+    Their names are in lower case already.
+    """
+    named = _hop_by_hop_in(headers)
+    if named:
+        headers = [header for header in headers if header[0] not in named]
+    return [(name, value) for raw_name, value in headers if (name := _answered_name(raw_name))]
 
 
 @lru_cache(REMEMBERED_NAMES)
@@ -102,9 +92,13 @@ def _answered_name(raw_name: bytes) -> bytes:
     return b"x-upstream-request-id" if name == b"x-request-id" else name
 
 
-def _tokens(value: bytes) -> Iterator[bytes]:
-    """Yield the names that a Connection header makes hop-by-hop."""
-    return (token.strip().lower() for token in value.split(b","))
+def _hop_by_hop_in(headers: RawHeaders) -> set[bytes]:
+    """Return the names that Connection headers make hop-by-hop."""
+    named: set[bytes] = set()
+    for name, value in headers:
+        if name == b"connection":
+            named.update(token.strip().lower() for token in value.split(b","))
+    return named
 
 
 def head_of(first_line: bytes, headers: RawHeaders) -> bytes:

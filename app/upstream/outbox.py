@@ -8,6 +8,8 @@ other end is woken once, and is still awake for the rest (docs/decisions/010).
 import asyncio
 from time import perf_counter
 
+from app.upstream.turn import Turn
+
 MOST_LETTERS = 16
 MOST_SECONDS = 0.001
 
@@ -15,40 +17,29 @@ Message = tuple[bytes, ...]
 """A message as it goes over the wire, in one part or more."""
 
 
-class Outbox:
+class Outbox(Turn):
     """Holds messages while others of the same turn may still write theirs.
 
-    Whoever wakes a task that may write says `wake`, and the task says `run`. One that was cancelled
-    in between is forgotten with the next delivery from the loop.
+    Who was woken and cancelled before he ran is forgotten with the next delivery from the loop.
     """
 
-    __slots__ = ("_held_since", "_letters", "_ran", "_woken")
+    __slots__ = ("_held_since", "_letters")
 
     def __init__(self) -> None:
-        self._woken = 0
-        self._ran = 0
+        super().__init__()
         self._held_since = 0.0
         self._letters: list[tuple[asyncio.WriteTransport, Message]] = []
 
-    def wake(self) -> None:
-        """Note that a task will run which may write."""
-        self._woken += 1
-
     def run(self) -> None:
-        """Note that it runs; what was held for long does not wait for its work as well."""
+        """Note that a task runs; what was held for long does not wait for its work as well."""
         self._ran += 1
         if self._letters and perf_counter() - self._held_since > MOST_SECONDS:
             self.deliver()
 
-    @property
-    def is_turn_over(self) -> bool:
-        """Whether nobody else is left who may write in this turn of the loop."""
-        return self._woken <= self._ran
-
     def send(self, transport: asyncio.WriteTransport, message: Message) -> None:
         """Write a message, at the latest in the loop's next turn before whatever that one wakes."""
         letters = self._letters
-        if self.is_turn_over:
+        if self._woken <= self._ran:
             if letters:
                 self.deliver()
             _write(transport, message)
@@ -69,7 +60,7 @@ class Outbox:
 
     def _deliver_behind(self, woken: int) -> None:
         """Deliver behind all who had been woken by then: the loop keeps their order."""
-        self._ran = max(self._ran, woken)
+        self.forget(woken)
         self.deliver()
 
 

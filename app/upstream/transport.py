@@ -84,7 +84,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         self._tls = tls
         self._outbox = outbox
         self._loop = asyncio.get_running_loop()
-        self._kept = KeptConnections(keep_alive_seconds, self._loop)
+        self.kept = KeptConnections(keep_alive_seconds, self._loop)
         self._open: set[Connection] = set()
         self._dialling: Counter[str] = Counter()
         self._buffer = memoryview(bytearray(READ_BYTES))
@@ -92,7 +92,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
     @property
     def busy(self) -> int:
         """The connections whose answer is awaited or being read."""
-        return len(self._open) - self._kept.count
+        return len(self._open) - self.kept.count
 
     def is_dialling(self, target: Target) -> bool:
         """Tell whether somebody waits for a new connection to this address."""
@@ -104,9 +104,9 @@ class PooledTransport(httpx.AsyncBaseTransport):
         dial = aiohttp.ClientRequest("GET", address, ssl=self._tls)
         return Target(dial, f"{url.scheme}://{address.authority}", url.netloc, url.raw_path)
 
-    async def send(self, target: Target, message: Message, *, fresh: bool = False) -> "Answer":
-        """Send a whole request and return its answer as soon as status and headers are in."""
-        connection = None if fresh else self._kept.take(target.key)
+    async def send(self, target: Target, message: Message, *, fresh: bool = False) -> Connection:
+        """Send a whole request and return its connection when the answer's headers are in."""
+        connection = None if fresh else self.kept.take(target.key)
         if connection is None:
             connection = await self._dial(target)
         try:
@@ -119,7 +119,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
             if isinstance(error, httpx.ReadError) and connection.is_stale:
                 raise ReusedConnectionClosed(str(error)) from error
             raise
-        return Answer(connection, self._kept)
+        return connection
 
     async def _dial(self, target: Target) -> Connection:
         self._dialling[target.key] += 1
@@ -141,23 +141,24 @@ class PooledTransport(httpx.AsyncBaseTransport):
         target = self.target(request.url)
         headers = [header for header in request.headers.raw if header[0].lower() != b"host"]
         body = await request.aread()
-        answer = await self.send(target, wire_form(request.method, target, headers, body))
-        return httpx.Response(answer.status, headers=answer.headers, stream=answer)
+        answering = await self.send(target, wire_form(request.method, target, headers, body))
+        stream = AnswerStream(answering, self.kept)
+        return httpx.Response(answering.status, headers=answering.headers, stream=stream)
 
     async def aclose(self) -> None:
         """Close every connection."""
-        self._kept.close()
+        self.kept.close()
         for connection in list(self._open):
             connection.break_off()
         await self._dialler.close()
 
 
-class Answer(httpx.AsyncByteStream):
-    """Status, headers, and the body as it arrives; its connection is kept if it is read whole."""
+class Answer:
+    """An answer's body as it arrives; its connection is kept if it is read whole."""
+
+    __slots__ = ("_connection", "_kept", "is_whole")
 
     def __init__(self, connection: Connection, kept: KeptConnections) -> None:
-        self.status = connection.status
-        self.headers = connection.headers
         self._connection: Connection | None = connection
         self._kept = kept
         self.is_whole = False
@@ -191,10 +192,6 @@ class Answer(httpx.AsyncByteStream):
             self.let_go()
         return chunk
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while chunk := await self.read_some():
-            yield chunk
-
     def let_go(self) -> None:
         """Keep the connection if the answer was read to its end, else close it; safe to repeat."""
         connection, self._connection = self._connection, None
@@ -206,8 +203,16 @@ class Answer(httpx.AsyncByteStream):
         else:
             connection.break_off()
 
+
+class AnswerStream(Answer, httpx.AsyncByteStream):
+    """The same for whoever speaks httpx."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while chunk := await self.read_some():
+            yield chunk
+
     async def aclose(self) -> None:
-        """Do the same for callers that speak httpx."""
+        """Let go of the connection."""
         self.let_go()
 
 

@@ -25,14 +25,14 @@ class Usage(NamedTuple):
 
 def usage_of(document: object) -> Usage | None:
     """Return the usage that a completion or a chunk carries, if any."""
-    if not isinstance(document, dict) or not isinstance(document.get("usage"), dict):
+    usage = document.get("usage") if type(document) is dict else None
+    if type(usage) is not dict:
         return None
-    usage = document["usage"]
     details = usage.get("prompt_tokens_details")
     return Usage(
         _count(usage.get("prompt_tokens")),
         _count(usage.get("completion_tokens")),
-        _count(details.get("cached_tokens")) if isinstance(details, dict) else 0,
+        _count(details.get("cached_tokens")) if type(details) is dict else 0,
     )
 
 
@@ -46,8 +46,7 @@ def usage_in(body: bytes) -> Usage | None:
 
 def _count(value: Any) -> int:
     """Return a believable number of tokens: counters take no other."""
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _ENDLESS
-    return value if is_count else 0
+    return value if type(value) is int and 0 <= value < _ENDLESS else 0
 
 
 class StreamTap:
