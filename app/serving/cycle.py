@@ -168,7 +168,7 @@ class Cycle:
     # For the app: the shortcuts
 
     def take_whole(self) -> bytes | None:
-        """Return the body if all of it is there in one piece, and nothing of it was taken."""
+        """Return the body if all of it is there in one piece; for one call, in place of receive."""
         body = self._body
         if self.more_body or self.disconnected or type(body) is not bytes:
             return None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.conversation.shapes import image, text, user
+from tests.conversation.shapes import image, says, text, user
 from tests.dashboard.talks import SECRET_WORDS, chat, dashboard, figures, with_pictures
 from tests.support.fake_model import Line, Received, answer_json, fake_model, on_chat, polite
 from tests.support.live import http_client, running_proxy
@@ -192,3 +192,19 @@ async def test_under_load_a_chat_has_a_row_but_no_details(monkeypatch: pytest.Mo
         row = (await figures(client))["rows"][0]
 
     assert (row["stages"], row["has_detail"]) == (["limit_vision_history"], False)
+    assert row["conversation"] == ""
+
+
+async def test_under_load_a_conversation_that_goes_on_is_still_put_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    talk = [user(f"{number} " * 400) for number in range(30)]
+    async with dashboard() as (proxy, client):
+        await chat(client, *talk)
+        monkeypatch.setattr(proxy.services.exchanges, "takes_detail", lambda: False)
+        await chat(client, *talk, says("ok"), user("And then?"))
+        rows = (await figures(client))["rows"]
+
+    assert [row["has_detail"] for row in rows] == [True, False]
+    assert len({row["conversation"] for row in rows}) == 1
+    assert rows[0]["conversation"]

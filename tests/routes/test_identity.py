@@ -11,7 +11,7 @@ import pytest
 from app.environment import BadConfiguration
 from app.errors import InvalidApiKey
 from app.proxy.caller import ANONYMOUS
-from app.routes.identity import AdminGate, Gate
+from app.routes.identity import REMEMBERED_BYTES, REMEMBERED_CALLERS, AdminGate, Gate
 from app.server import is_loopback, make_services, refuse_to_give_keys_away
 from tests.support.fake_model import FakeModel, fake_model, polite
 from tests.support.live import (
@@ -211,6 +211,34 @@ def test_every_key_is_compared_whole_and_in_constant_time(monkeypatch: pytest.Mo
     Gate(["one", "two", "three"]).caller([(b"x-api-key", b"one")])
 
     assert compared == [(32, 32)] * 3
+
+
+def test_a_caller_who_comes_again_is_the_same_and_a_stranger_is_still_refused() -> None:
+    gate = Gate(["one"])
+    known, stranger = [(b"x-api-key", b"one")], [(b"x-api-key", b"two")]
+    first = gate.caller(known)
+
+    for _ in range(2):
+        assert gate.caller(known) is first
+        with pytest.raises(InvalidApiKey):
+            gate.caller(stranger)
+    with pytest.raises(InvalidApiKey):
+        gate.caller(known + stranger)
+    with pytest.raises(InvalidApiKey):
+        gate.caller(known, b"api_key=one")
+
+
+def test_only_so_many_callers_are_remembered_and_no_endless_key() -> None:
+    gate = Gate([])
+    endless = [(b"x-api-key", b"k" * (REMEMBERED_BYTES + 1))]
+    assert gate.caller(endless) == gate.caller(endless)
+    assert gate.caller(endless) is not gate.caller(endless)
+
+    callers = [gate.caller([(b"x-api-key", b"%d" % n)]) for n in range(REMEMBERED_CALLERS + 1)]
+
+    assert len({caller.tenant for caller in callers}) == REMEMBERED_CALLERS + 1
+    assert gate.caller([(b"x-api-key", b"%d" % REMEMBERED_CALLERS)]) is callers[-1]
+    assert gate.caller([(b"x-api-key", b"0")]) is not callers[0]
 
 
 def test_the_admin_key_guards_and_none_leaves_open() -> None:

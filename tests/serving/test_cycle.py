@@ -296,6 +296,120 @@ async def test_whoever_asks_late_is_told_at_once_that_the_client_is_gone() -> No
         await eventually(lambda: told == ["gone"])
 
 
+def answering_at_once(status: int = 200, headers: Any = (), body: bytes = b"hello") -> App:
+    """An app that sends a whole answer by the shortcut."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await scope["extensions"][SHORTCUTS].answer(status, list(headers), body)
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status", "headers", "written"),
+    [
+        (b"GET / HTTP/1.1", 200, [], b"content-length: 5\r\nconnection: close\r\n\r\nhello"),
+        (b"GET / HTTP/1.0", 200, [], b"content-length: 5\r\nconnection: close\r\n\r\nhello"),
+        (b"HEAD / HTTP/1.1", 200, [], b"content-length: 5\r\nconnection: close\r\n\r\n"),
+        (
+            b"GET / HTTP/1.1",
+            200,
+            [(b"connection", b"close"), (b"a", b"b")],
+            b"connection: close\r\na: b\r\ncontent-length: 5\r\n\r\nhello",
+        ),
+    ],
+)
+async def test_a_whole_answer_is_written_in_one_step(
+    request_line: bytes, status: int, headers: Any, written: bytes
+) -> None:
+    async with serving(answering_at_once(status, headers)) as client:
+        await client.send(request_line + b"\r\nhost: x\r\nconnection: close\r\n\r\n")
+
+        assert await wire(client) == b"HTTP/1.1 200 OK\r\n" + written
+
+
+async def test_an_answer_that_can_have_no_body_tells_no_length() -> None:
+    async with serving(answering_at_once(204, body=b"")) as client:
+        for _ in range(2):
+            await client.send(GET)
+            head = await client.reader.readuntil(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 204 ")
+    assert b"content-length" not in head
+
+
+async def test_a_whole_answer_behind_a_begun_one_is_refused() -> None:
+    raised: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await answering(b"hello", headers=[length(5)])(scope, receive, send)
+        try:
+            await answering_at_once()(scope, receive, send)
+        except RuntimeError as error:
+            raised.append(str(error))
+
+    async with serving(app) as client:
+        await client.send(GET)
+        answer = await client.answer()
+
+    assert (answer.body, raised) == (b"hello", ["the answer has begun already"])
+
+
+async def test_a_whole_answer_waits_for_a_client_that_does_not_read() -> None:
+    """C4: what was written before is taken first."""
+    large = b"x" * 8_000_000
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await scope["extensions"][SHORTCUTS].answer(200, [], large)
+
+    async with serving(app) as client:
+        await client.send(GET + GET)
+        await asyncio.sleep(0.05)
+        bodies = [(await client.answer()).body for _ in range(2)]
+
+    assert bodies == [large, large]
+
+
+async def test_a_body_is_taken_whole_only_when_all_of_it_is_there() -> None:
+    taken: list[bytes | None] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        taken.append(scope["extensions"][SHORTCUTS].take_whole())
+        if taken[-1] is None:
+            await receive()
+            await receive()
+        await answering_at_once()(scope, receive, send)
+
+    post = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n"
+    async with serving(app) as client:
+        for pieces in ((post + b"body",), (post + b"bo", b"dy"), (GET,)):
+            for piece in pieces:
+                await client.send(piece)
+                await asyncio.sleep(0.02)
+            assert (await client.answer()).body == b"hello"
+
+    assert taken == [b"body", None, b""]
+
+
+async def test_nothing_is_taken_of_or_answered_to_a_client_that_left() -> None:
+    seen: list[object] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        shortcuts = scope["extensions"][SHORTCUTS]
+        seen.append(shortcuts.take_whole())
+        seen.append(await shortcuts.answer(200, [], b"hello"))
+
+    async with serving(app) as client:
+        await client.send(GET)
+        await asyncio.sleep(0.02)
+        client.leave()
+        await eventually(lambda: len(seen) == 2)
+
+    assert seen == [None, None]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [("GET", "/healthz", 200), ("HEAD", "/v1/models", 405), ("GET", "/v1/models", 200)],
