@@ -32,8 +32,6 @@ async def prepared_or_not(
     request: ChatRequest, to: Addressee, visit: Visit, services: Services
 ) -> Prepared:
     """Prepare a request; one that cannot be prepared goes on as it is."""
-    if visit.record.mode == "off":
-        return Prepared(request.body)
     try:
         return await prepared(request, to, visit, services)
     except Exception as error:  # noqa: BLE001 - features fail open
