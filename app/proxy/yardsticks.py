@@ -59,6 +59,7 @@ class Yardsticks:
         return self._windows.news + self._learned_windows.lessons
 
     async def _make(self, to: Addressee, credentials: RawHeaders) -> Yardstick:
+        news = self._news()  # what comes while this is being made makes it old
         listing = await self._windows.of(to.base_url, credentials)
         learned = await self._learned_windows.of(to.base_url, to.model)
         window = find_window(
@@ -70,7 +71,7 @@ class Yardsticks:
         )
         rules = self._policies.rules(to.card, to.model, listing.kind)
         until = min(self._clock() + LOOK_SECONDS, self._windows.good_until(to.base_url))
-        made = Yardstick(rules, window, self._news(), until)
+        made = Yardstick(rules, window, news, until)
         if len(self._known) >= REMEMBERED_MODELS:
             self._known.clear()
         self._known[to.base_url, to.model] = made

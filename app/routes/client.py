@@ -26,8 +26,8 @@ class Shortcuts(Protocol):
         """Return the body if all of it is there: no message for it, and nothing to wait for."""
         ...
 
-    def answer(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
-        """Send a whole answer with its length, in one step for ASGI's two."""
+    def answer(self, status: int, headers: RawHeaders, body: bytes) -> bool:
+        """Send a whole answer with its length, in one step; False if the client is not ready."""
         ...
 
     def watch(self, lost: Callable[[], None]) -> None:
@@ -152,15 +152,11 @@ class Client:
         """Send the last piece."""
         return self._send({"type": "http.response.body", "body": chunk, "more_body": False})
 
-    def answer(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
+    async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
         """Send a whole answer; its length is told with it."""
-        if self._shortcuts is None:
-            return self._answer_by_messages(status, headers, body)
-        sent = self._shortcuts.answer(status, headers, body)
-        self.started = True
-        return sent
-
-    async def _answer_by_messages(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        if self._shortcuts is not None and self._shortcuts.answer(status, headers, body):
+            self.started = True
+            return
         await self.start(status, with_length(status, headers, body))
         await self.end(body)
 

@@ -168,20 +168,25 @@ class Cycle:
     # For the app: the shortcuts
 
     def take_whole(self) -> bytes | None:
-        """Return the body if all of it is there in one piece; for one call, in place of receive."""
+        """Return the body if all of it is there in one piece; for one call, in place of receive.
+
+        A client that wants to be told to go on is told so by `receive`.
+        """
         body = self._body
-        if self.more_body or self.disconnected or type(body) is not bytes:
+        if self.more_body or self.disconnected or self._wants_to_continue:
+            return None
+        if type(body) is not bytes:
             return None
         self._body = b""
         self._has_news = False
         return body
 
-    def answer(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
-        """Send a whole answer with its length, at once if the client takes what it is sent."""
+    def answer(self, status: int, headers: RawHeaders, body: bytes) -> bool:
+        """Send a whole answer with its length; False if the client must be waited for."""
         if self.disconnected:
-            return self._flow.sent
+            return True
         if self._flow.write_paused:
-            return self._answer_later(status, headers, body)
+            return False
         if self.response_started:
             raise RuntimeError("the answer has begun already")
         headers = [*self._line.server_state.default_headers, *headers]
@@ -193,11 +198,7 @@ class Cycle:
         self._wants_to_continue = False
         self._flow.write(head if self.scope["method"] == "HEAD" else head + body)
         self._complete()
-        return self._flow.sent
-
-    async def _answer_later(self, status: int, headers: RawHeaders, body: bytes) -> None:
-        await self._flow.drain()
-        await self.answer(status, headers, body)
+        return True
 
     def abort(self) -> None:
         """Break the connection; what the client could have had already, it gets."""

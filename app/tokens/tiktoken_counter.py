@@ -164,9 +164,7 @@ class TiktokenCounter:
         if max_cold_chars is not None and cold_chars > max_cold_chars:
             return None
         for index in cold:
-            count = _count(self._encoding, texts[index], self._tokens_in)
-            self._known.remember(keys[index], count)
-            found[index] = count
+            found[index] = self._count(texts[index], keys[index])
         return cast("list[int]", found)
 
     def remembered(self, key: Hashable, work: Callable[[], int]) -> int:

@@ -186,6 +186,11 @@ class Connection(asyncio.BufferedProtocol):
 
     # For the parser
 
+    def on_message_begin(self) -> None:
+        """Notice another answer behind a whole one, however little of it is there."""
+        if self.is_whole:
+            self._keeps_alive = False
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; what stands behind the body is dropped."""
         if self.has_head or NUL in value:
@@ -200,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.has_head:
             self._keeps_alive = False  # a second answer that nobody asked for
             return
-        if len(self.headers) > MAX_HEADERS:
+        if len(self.headers) > MAX_HEADERS or self._is_head_too_large():
             raise NotHttp("headers without end")
         status = self._parser.get_status_code()
         if status < 200 and status != 101:
@@ -210,8 +215,16 @@ class Connection(asyncio.BufferedProtocol):
         self.has_head = self._was_used = True
         self._keeps_alive = self._parser.should_keep_alive()
 
+    def _is_head_too_large(self) -> bool:
+        """Measure a head that came in several reads; one read has room for no more than a head."""
+        if self._head_bytes_left == MAX_HEADER_BYTES:
+            return False
+        return sum([len(name) + len(value) for name, value in self.headers]) > MAX_HEADER_BYTES
+
     def on_body(self, body: bytes) -> None:
-        """Hold a piece until it is read."""
+        """Hold a piece until it is read; what stands behind a whole answer is dropped."""
+        if self.is_whole:
+            return
         self._pieces.append(body)
         self._held_bytes += len(body)
 

@@ -3,6 +3,7 @@
 import pytest
 
 from app.proxy.addressee import Addressee
+from app.proxy.learned_windows import Learned
 from app.proxy.services import Services
 from app.proxy.yardsticks import LOOK_SECONDS, REMEMBERED_MODELS, Yardsticks
 from app.server import make_services
@@ -94,6 +95,25 @@ async def test_nothing_is_known_when_the_upstream_is_to_be_asked_or_time_has_pas
         assert bench.yardsticks.known(bench.to) is not None
         bench.now += 1
         assert bench.yardsticks.known(bench.to) is None
+
+
+@pytest.mark.anyio
+async def test_news_that_come_while_a_yardstick_is_made_make_it_old(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    learned = bench.services.learned_windows.of
+
+    async def slowly(base_url: str, model: str) -> Learned | None:
+        bench.told.listing = Listing({"fake": 8_192}, "vllm")
+        bench.told.news += 1
+        return await learned(base_url, model)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.services.learned_windows, "of", slowly)
+        assert await bench.tokens() == 4_096
+
+    assert await bench.tokens() == 8_192
 
 
 @pytest.mark.anyio

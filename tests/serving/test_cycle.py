@@ -19,7 +19,16 @@ from app.serving.cycle import Cycle
 from app.serving.flow import Flow
 from app.serving.run import listen, server_of
 from app.upstream.outbox import Outbox
-from tests.support.fake_model import Line, Received, fake_model, on_chat, polite
+from tests.support.fake_model import (
+    COMPLETION,
+    Line,
+    Received,
+    answer_json,
+    begin_stream,
+    fake_model,
+    on_chat,
+    polite,
+)
 from tests.support.live import (
     Proxy,
     RawClient,
@@ -300,7 +309,7 @@ def answering_at_once(status: int = 200, headers: Any = (), body: bytes = b"hell
     """An app that sends a whole answer by the shortcut."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await scope["extensions"][SHORTCUTS].answer(status, list(headers), body)
+        scope["extensions"][SHORTCUTS].answer(status, list(headers), body)
 
     return app
 
@@ -355,12 +364,15 @@ async def test_a_whole_answer_behind_a_begun_one_is_refused() -> None:
     assert (answer.body, raised) == (b"hello", ["the answer has begun already"])
 
 
-async def test_a_whole_answer_waits_for_a_client_that_does_not_read() -> None:
-    """C4: what was written before is taken first."""
+async def test_no_whole_answer_is_sent_to_a_client_that_does_not_read() -> None:
+    """The app sends it by messages then, which wait."""
     large = b"x" * 8_000_000
+    sent: list[bool] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await scope["extensions"][SHORTCUTS].answer(200, [], large)
+        sent.append(scope["extensions"][SHORTCUTS].answer(200, [], large))
+        if not sent[-1]:
+            await answering(large, headers=[length(len(large))])(scope, receive, send)
 
     async with serving(app) as client:
         await client.send(GET + GET)
@@ -368,6 +380,42 @@ async def test_a_whole_answer_waits_for_a_client_that_does_not_read() -> None:
         bodies = [(await client.answer()).body for _ in range(2)]
 
     assert bodies == [large, large]
+    assert sent == [True, False]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_an_answer_that_waits_for_another_to_be_read_has_not_begun(streams: bool) -> None:
+    """A client that pipelines and reads slowly: what ends the second leaves the first whole."""
+    asked = 0
+
+    async def behave(_: Received, line: Line) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            await answer_json(line, {**COMPLETION, "more": "x" * 6_000_000})
+        elif streams:
+            await begin_stream(line)
+            await line.chunk(b'data: {"error":{"message":"no","code":429}}\n\n')
+            await line.chunk(b"")
+        else:
+            await answer_json(line, COMPLETION)
+
+    async with (
+        fake_model(on_chat(behave)) as model,
+        running_proxy(model.url) as proxy,
+        raw_client(proxy) as client,
+    ):
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await client.send(chat_request(chat_body()) + chat_request(chat_body(stream=streams)))
+        await eventually(lambda: asked == 2)
+        await asyncio.sleep(0.2)
+        proxy.services.drain.interrupt_all()
+        await asyncio.sleep(0.1)
+        client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        first, second = [await client.answer() for _ in range(2)]
+
+    assert len(first.body) > 6_000_000
+    assert second.error["code"] == "server_shutting_down"
 
 
 async def test_a_body_is_taken_whole_only_when_all_of_it_is_there() -> None:
@@ -399,7 +447,7 @@ async def test_nothing_is_taken_of_or_answered_to_a_client_that_left() -> None:
             pass
         shortcuts = scope["extensions"][SHORTCUTS]
         seen.append(shortcuts.take_whole())
-        seen.append(await shortcuts.answer(200, [], b"hello"))
+        seen.append(shortcuts.answer(200, [], b"hello"))
 
     async with serving(app) as client:
         await client.send(GET)
@@ -407,7 +455,7 @@ async def test_nothing_is_taken_of_or_answered_to_a_client_that_left() -> None:
         client.leave()
         await eventually(lambda: len(seen) == 2)
 
-    assert seen == [None, None]
+    assert seen == [None, True]
 
 
 @pytest.mark.parametrize(

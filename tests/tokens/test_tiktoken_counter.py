@@ -182,6 +182,24 @@ def test_a_text_is_known_once_it_was_counted() -> None:
     assert counter.known("".join(["hello", " world"])) == counted == 2
 
 
+def test_a_text_that_stands_several_times_is_counted_once(
+    o200k: TiktokenCounter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[str] = []
+    counter = TiktokenCounter("o200k_base")
+    counter.load()
+    count = counter._tokens_in
+
+    def counting(encoding: tiktoken.Encoding, text: str) -> int:
+        counted.append(text)
+        return count(encoding, text)
+
+    monkeypatch.setattr(counter, "_tokens_in", counting)
+
+    assert counter.counts(["one", "two", "one"]) == o200k.counts(["one", "two", "one"])
+    assert counted == ["one", "two"]
+
+
 def test_the_cache_is_bounded_and_keeps_what_is_asked_for(o200k: TiktokenCounter) -> None:
     counter = TiktokenCounter("o200k_base", max_texts=64)
     counter._encoding = o200k._encoding

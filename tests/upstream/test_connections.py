@@ -1,6 +1,7 @@
 """Rows B5 and B6: kept-alive connections, and what may be sent twice."""
 
 import asyncio
+import json
 import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from app.upstream.client import Call, Upstream, UpstreamPolicy
 from tests.support.fake_model import (
+    COMPLETION,
     FakeModel,
     Line,
     Received,
@@ -119,6 +121,32 @@ async def test_a_connection_is_kept_for_the_next_request() -> None:
             await they.ask()
 
     assert they.model.connections <= 2  # one of them asked for the models
+
+
+@pytest.mark.parametrize("spoken", [1, 20, -1])
+async def test_what_stands_behind_an_answer_is_nobody_else_s_answer(spoken: int) -> None:
+    """F5: not even when only its beginning came with the answer, and the rest behind a question."""
+    own, others = (
+        answer_of(json.dumps({**COMPLETION, "id": name}).encode()) for name in ("own", "other's")
+    )
+    first: list[object] = []
+
+    async def talkative(_: Received, line: Line) -> None:
+        if not first:
+            first.append(line.writer)
+            await line.send(own + others[:spoken])
+        else:
+            await line.send(others[spoken:] if line.writer is first[0] else own)
+
+    async with meeting(on_chat(talkative)) as they:
+        answers = [await they.ask() for _ in range(2)]
+
+    assert [json.loads(answer.body)["id"] for answer in answers] == ["own", "own"]
+
+
+def answer_of(body: bytes) -> bytes:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    return head % len(body) + body
 
 
 async def test_an_idle_connection_is_not_kept_for_long() -> None:

@@ -47,6 +47,16 @@ async def test_b24_headers_without_end_are_refused(stage: Stage, header: str) ->
     assert is_error(answer, 502, "upstream_invalid_response")
 
 
+@pytest.mark.parametrize("size", [40_000, 60_000])
+async def test_b24_headers_in_several_reads_are_measured_together(stage: Stage, size: int) -> None:
+    lines = "\r\n".join(f"x-{number}: " + "y" * 1_000 for number in range(size // 1_000))
+    says = whole("200 OK", b'{"a":1}', lines)
+    async with stage(Says(says[:30_000], says[30_000:])) as they:
+        answer = await they.ask()
+
+    assert is_error(answer, 502, "upstream_invalid_response")
+
+
 async def test_b24_a_large_body_beside_its_headers_is_no_large_header(stage: Stage) -> None:
     """What counts is the headers' own size."""
     body = large_json(100_000)
