@@ -69,23 +69,23 @@ check: lint imports types bandit ## Everything CI checks, fastest first; the fau
 FUZZ_SECONDS ?= 300
 fuzz: install ## Feed parsers with mutated input for FUZZ_SECONDS; by coverage where atheris installs
 	@$(BIN)/python -m pip install --quiet --target .venv-fuzz atheris==3.0.0 || echo "unguided"
-	PYTHONPATH=.venv-fuzz $(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(ARGS)
+	PYTHONPATH=.venv-fuzz $(BIN)/python -m tools.fuzz --seconds $(FUZZ_SECONDS) $(ARGS)
 
 SOAK_MINUTES ?= 10
 soak: install ## Run for SOAK_MINUTES under load and faults; fail when anything grows
-	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) $(ARGS)
+	$(BIN)/python -m tools.soak --minutes $(SOAK_MINUTES) $(ARGS)
 
 crowds: install ## Measure 10,000 aborts and 2,000 open streams at full size
-	$(BIN)/python -m tests.faults.process.crowds
+	$(BIN)/python -m tools.crowds.run
 
 mutation: install ## Change compaction/ and chat/ at random, and see whether a test notices
-	$(BIN)/python -m tests.bugs.mutation $(ARGS)
+	$(BIN)/python -m tools.mutation.run $(ARGS)
 
 compat: install ## Drive real clients and agents through the proxy; writes docs/clients.md
-	$(BIN)/python -m tests.compat $(ARGS)
+	$(BIN)/python -m tools.compat $(ARGS)
 
 engine: install ## Run a real vLLM on the CPU behind the proxy; writes docs/engine.md
-	$(BIN)/python -m tests.engine $(ARGS)
+	$(BIN)/python -m tools.engine $(ARGS)
 
 bench: install ## Measure against nginx and a bare relay (BENCH_PEERS=1: three gateways too)
 	$(BIN)/python -m bench $(ARGS)

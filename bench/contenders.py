@@ -74,7 +74,7 @@ def launch_chat_proxy_off(place: Place) -> Launch:
 def launch_chat_proxy(place: Place, mode: str = "on") -> Launch:
     """Start chat-proxy as its users do, with nothing kept on disk."""
     return Launch(
-        [sys.executable, "-m", "app", "serve"],
+        [sys.executable, "-m", "chat_proxy", "serve"],
         place.port,
         ready_path="/readyz",
         environment={

@@ -11,9 +11,9 @@ sys.path.insert(0, str(ROOT))
 
 import httpx  # noqa: E402 - the repository itself is not installed as a whole
 
-from app.demo.model import DemoModel  # noqa: E402
-from app.demo.run import start_model  # noqa: E402
-from tests.dashboard.browser import Page, running_browser  # noqa: E402
+from chat_proxy.cli.demo import start_model  # noqa: E402
+from chat_proxy.demo.model.model import DemoModel  # noqa: E402
+from tests.journeys.dashboard.browser import Page, running_browser  # noqa: E402
 from tests.support.live import Proxy, http_client, running_proxy  # noqa: E402
 
 PICTURES = ROOT / "docs" / "screenshots"

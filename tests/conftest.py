@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import settings
 
-from app.telemetry.logs import configure_logging
+from chat_proxy.telemetry.logs import configure_logging
 
 # Enough for every run; `pytest --hypothesis-profile=thorough` looks longer.
 settings.register_profile("quick", max_examples=30, deadline=None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from app.tokens.tiktoken_counter import load_encoding
+from chat_proxy.tokens.tiktoken_counter import load_encoding
 
 Json = dict[str, Any]
 

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from app.compaction.summary.prompt import PROGRESS, SECTIONS
 from bench.conversation.prompt import Json, Prompt, count, text_of
+from chat_proxy.compaction.summary.prompt import PROGRESS, SECTIONS
 
 TOKENS = 1_200
 _CUE = "Do not answer or continue the conversation"

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from app.compaction.checkpoint import Checkpoint
-from app.compaction.clearing import Clearing
-from app.proxy.checkpoints import KIND, Checkpoints, Scope
-from app.store.base import Seal
-from app.store.sqlite import _INSERT, SqliteStore
 from bench.progress import tell
+from chat_proxy.compaction.checkpoint import Checkpoint
+from chat_proxy.compaction.clearing import Clearing
+from chat_proxy.proxy.session.checkpoints import KIND, Checkpoints, Scope
+from chat_proxy.store.base import Seal
+from chat_proxy.store.sqlite.store import _INSERT, SqliteStore
 
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 SEAMS = 50

@@ -34,12 +34,12 @@ for line in sys.stdin:
     child = os.fork()
     if not child:
         os.chdir(copy)
-        sys.path.insert(0, copy)
+        sys.path[:0] = [copy, os.path.join(copy, "app")]
         paper = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(paper, 1)
         os.dup2(paper, 2)
-        import app
-        print("app is", app.__file__, flush=True)
+        import chat_proxy
+        print("chat_proxy is", chat_proxy.__file__, flush=True)
         code = pytest.main(arguments)
         sys.stdout.flush()
         os._exit(code)
@@ -124,7 +124,7 @@ def node_id(test: str) -> str:
 
 def copy_of_the_project(folder: Path) -> Path:
     """Copy the app and its tests, with what Python made of them, as that saves time."""
-    for name in ("app", "tests"):
+    for name in ("app", "tests", "tools"):
         copytree(ROOT / name, folder / name, ignore=ignore_patterns("reintroduced"))
     copy2(ROOT / "pyproject.toml", folder)
     return folder
@@ -165,7 +165,7 @@ class Workshop:
         print(json.dumps(job), file=self._process.stdin, flush=True)
         code = self._process.stdout.readline()
         words = said.read_text()
-        assert f"app is {copy / 'app' / '__init__.py'}" in words, words
+        assert f"chat_proxy is {copy / 'app' / 'chat_proxy' / '__init__.py'}" in words, words
         return Run(int(code), words)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from app.chat.message import Message
-from app.compaction.summary.prompt import DEFAULT_INSTRUCTION
-from app.tokens.tiktoken_counter import load_encoding
-from tests.conversation.shapes import Fields, says, system, user
-from tests.summaries.in_process import open_house
-from tests.summaries.talking import TRIGGER, WINDOW, label, long_chat, prose, talking
+from chat_proxy.chat.message import Message
+from chat_proxy.compaction.summary.prompt import DEFAULT_INSTRUCTION
+from chat_proxy.tokens.tiktoken_counter import load_encoding
+from tests.journeys.summaries.in_process import open_house
+from tests.journeys.summaries.talking import TRIGGER, WINDOW, label, long_chat, prose, talking
+from tests.journeys.trimming.growing import has_whole_pairs, output, step
 from tests.support.fake_model import (
     COMPLETION,
     DONE,
@@ -30,7 +30,7 @@ from tests.support.fake_model import (
 )
 from tests.support.live import RawAnswer, chat_body, chat_request, raw_client, running_proxy
 from tests.support.summary_model import Question, SummaryModel, answer, chosen, tokenizer, written
-from tests.trimming.growing import has_whole_pairs, output, step
+from tests.unit.chat.shapes import Fields, says, system, user
 
 pytestmark = pytest.mark.anyio
 

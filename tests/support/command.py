@@ -1,4 +1,4 @@
-"""`python -m app …` as a process of its own, with real signals, exit codes and standard streams."""
+"""The proxy as a process of its own, with real signals, exit codes and standard streams."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ async def running_command(*arguments: str, **variables: str) -> AsyncIterator[Co
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "app",
+        "chat_proxy",
         *arguments,
         env=environment(variables),
         cwd=ROOT,
@@ -98,9 +98,9 @@ async def run_command(
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "app",
+        "chat_proxy",
         *arguments,
-        env=environment(variables) | {"PYTHONPATH": str(ROOT)} | (exact or {}),
+        env=environment(variables) | {"PYTHONPATH": str(ROOT / "app")} | (exact or {}),
         cwd=cwd,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from app.telemetry.logs import configure_logging
-from tests.conversation.shapes import Fields, image
-from tests.counting.pictures import png
+from chat_proxy.telemetry.logs import configure_logging
+from tests.journeys.counting.pictures import png
 from tests.support.fake_model import Behaviour, FakeModel, Line, Received, answer_json, polite
 from tests.support.live import RawAnswer, RawClient, chat_request
 from tests.support.meeting import Meeting, meeting
+from tests.unit.chat.shapes import Fields, image
 
 NO_SUMMARY = {"enabled": False}
 ROOMY = {"context_window": 1_000_000}

@@ -9,11 +9,11 @@ from typing import Any
 
 import httpx
 
-from app.proxy.services import Services
-from app.server import create_app
-from app.serving.graceful import GracefulServer
-from app.serving.run import listen, server_of
-from app.settings import Settings
+from chat_proxy.cli.serve import listen, server_of
+from chat_proxy.config.settings import Settings
+from chat_proxy.http.process.shutdown import GracefulServer
+from chat_proxy.proxy.services import Services
+from chat_proxy.server import create_app
 
 
 @dataclass

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.conversation.shapes import calls, developer, image, result, says, system, text, user
+from tests.unit.chat.shapes import calls, developer, image, result, says, system, text, user
 
 Fields = dict[str, Any]
 

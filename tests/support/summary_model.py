@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
-from app.chat.message import Message
-from app.compaction.summary.prompt import PROGRESS, SECTIONS
-from app.tokens.tiktoken_counter import TiktokenCounter
+from chat_proxy.chat.message import Message
+from chat_proxy.compaction.summary.prompt import PROGRESS, SECTIONS
+from chat_proxy.tokens.tiktoken_counter import TiktokenCounter
 from tests.support.fake_model import (
     DONE,
     Line,

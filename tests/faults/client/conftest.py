@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from app.server import create_app
-from app.serving.run import listen
+from chat_proxy.cli.serve import listen
+from chat_proxy.server import create_app
 from tests.faults.faulty import chats, metric
 from tests.support.fake_model import FakeModel, Received, fake_model, polite
 from tests.support.live import Proxy, RawAnswer, eventually, raw_client, running_proxy, settings

@@ -6,7 +6,7 @@ import pytest
 
 from tests.faults.client.conftest import Serving
 from tests.faults.faulty import AT_ONCE_SECONDS, Waiting, aborted, answered, chats, metric
-from tests.summaries.talking import WINDOW, body_of, label, long_chat, post
+from tests.journeys.summaries.talking import WINDOW, body_of, label, long_chat, post
 from tests.support.conversations import listening
 from tests.support.fake_model import delta, fake_model, on_chat, polite
 from tests.support.live import chat_body, chat_request, eventually, raw_client, running_proxy

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.conversation.shapes import Fields, calls, result, user
 from tests.faults.client.conftest import Desk
-from tests.summaries.talking import SYSTEM, body_of, label, post, talking, turns
+from tests.journeys.summaries.talking import SYSTEM, body_of, label, post, talking, turns
 from tests.support.live import chat_body, chat_request
 from tests.support.summary_model import SummaryModel
+from tests.unit.chat.shapes import Fields, calls, result, user
 
 pytestmark = pytest.mark.anyio
 

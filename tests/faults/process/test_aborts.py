@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.faults.process.crowds import aborts
+from tools.crowds.run import aborts
 
 pytestmark = pytest.mark.anyio
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from app.telemetry import heartbeat
-from app.telemetry.heartbeat import STUCK_EXIT_CODE, Heartbeat, places_in
-from app.telemetry.logs import configure_logging
-from app.telemetry.metrics import Metrics
+from chat_proxy.telemetry import loop_watchdog
+from chat_proxy.telemetry.logs import configure_logging
+from chat_proxy.telemetry.loop_watchdog import STUCK_EXIT_CODE, LoopWatchdog, places_in
+from chat_proxy.telemetry.metrics import Metrics
 from tests.support.live import http_client, raw_client, running_proxy
 
 NOWHERE = "http://127.0.0.1:1/v1"
@@ -40,7 +40,7 @@ def block_until_told(log: io.StringIO, seconds: float) -> float:
     began = time.monotonic()
     while not lines(log, "the event loop is blocked") and time.monotonic() < began + seconds:
         time.sleep(0.01)
-    time.sleep(3 * heartbeat.BEAT_SECONDS)
+    time.sleep(3 * loop_watchdog.BEAT_SECONDS)
     assert secret_value
     return time.monotonic() - began
 
@@ -52,7 +52,7 @@ async def test_e9_a_loop_blocked_for_two_seconds_is_told_once_with_its_place(
     async with running_proxy(NOWHERE) as proxy, http_client(proxy) as client:
         await client.get("/livez")
         seconds = block_until_told(log, 20)
-        await asyncio.sleep(2 * heartbeat.BEAT_SECONDS)
+        await asyncio.sleep(2 * loop_watchdog.BEAT_SECONDS)
         answer = await client.get("/livez")
         figures = (await client.get("/metrics")).text
 
@@ -73,15 +73,15 @@ async def test_e9_liveness_fails_when_the_loop_stood_still_for_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """For a moment: a loop that moves again is alive. Ten seconds are as many looks here."""
-    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(loop_watchdog, "BEAT_SECONDS", 0.05)
     async with running_proxy(NOWHERE) as proxy, raw_client(proxy) as client:
         await client.send(LIVE)
         before = await client.answer()
         await client.send(LIVE)
-        time.sleep(20 * heartbeat.BEAT_SECONDS + 0.2)  # noqa: ASYNC251 - that is the fault
+        time.sleep(20 * loop_watchdog.BEAT_SECONDS + 0.2)  # noqa: ASYNC251 - that is the fault
         stuck = await client.answer()
         async with asyncio.timeout(10):
-            while proxy.services.heartbeat.is_stuck:  # noqa: ASYNC110 - a beat has no Event
+            while proxy.services.loop_watchdog.is_stuck:  # noqa: ASYNC110 - a beat has no Event
                 await asyncio.sleep(0.01)
         await client.send(LIVE)
         after = await client.answer()
@@ -92,10 +92,10 @@ async def test_e9_liveness_fails_when_the_loop_stood_still_for_too_long(
 
 def be_stuck() -> None:
     """Stand still as a worker whose parent replaces it."""
-    heartbeat.BEAT_SECONDS = 0.02
+    loop_watchdog.BEAT_SECONDS = 0.02
 
     async def stand_still() -> None:
-        Heartbeat(Metrics(), ends_process=True).open()
+        LoopWatchdog(Metrics(), ends_process=True).open()
         time.sleep(60)  # noqa: ASYNC251 - that is the fault
 
     asyncio.run(stand_still())

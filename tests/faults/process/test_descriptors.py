@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from app.serving.crowd import (
+from chat_proxy.http.process.connection_limit import (
     RESERVED_DESCRIPTORS,
     WANTED_DESCRIPTORS,
     most_connections,
     take_more_descriptors,
 )
 from tests.faults.faulty import is_error
-from tests.faults.process.crowds import Holding, ProxyProcess, open_streams, proxy_process
 from tests.support.fake_model import fake_model, polite
 from tests.support.live import (
     RawAnswer,
@@ -24,6 +23,7 @@ from tests.support.live import (
     raw_client,
     running_proxy,
 )
+from tools.crowds.run import Holding, ProxyProcess, open_streams, proxy_process
 
 pytestmark = pytest.mark.anyio
 
@@ -91,7 +91,7 @@ async def test_e6_connections_that_were_there_are_served_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One too many is refused; far too many are broken off; and all is well when they are gone."""
-    monkeypatch.setattr("app.serving.run.most_connections", lambda: 1)
+    monkeypatch.setattr("chat_proxy.cli.serve.most_connections", lambda: 1)
     async with (
         fake_model(polite) as model,
         running_proxy(model.url) as proxy,

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from tests.faults.process.crowds import (
+from tests.support.live import chat_request
+from tools.crowds.run import (
     KILOBYTE,
     Holding,
     ProxyProcess,
@@ -13,7 +14,6 @@ from tests.faults.process.crowds import (
     pinged,
     proxy_process,
 )
-from tests.support.live import chat_request
 
 pytestmark = pytest.mark.anyio
 

@@ -6,9 +6,9 @@ from statistics import median
 
 import pytest
 
-from tests.faults.process.crowds import ProxyProcess, proxy_process
 from tests.support.fake_model import COMPLETION, Line, Received, answer_json
 from tests.support.live import chat_body, chat_request
+from tools.crowds.run import ProxyProcess, proxy_process
 
 pytestmark = pytest.mark.anyio
 

@@ -21,11 +21,11 @@ def fail(*_: object, **__: object) -> NoReturn:
 @pytest.mark.parametrize(
     "place",
     [
-        "app.telemetry.metrics.Metrics.observe",
-        "app.telemetry.metrics.Metrics.flush",
-        "app.telemetry.logs._WRITER._line",
-        "app.proxy.exchanges.Exchanges.add",
-        "app.proxy.prepare.measure",
+        "chat_proxy.telemetry.metrics.Metrics.observe",
+        "chat_proxy.telemetry.metrics.Metrics.flush",
+        "chat_proxy.telemetry.logs._WRITER._line",
+        "chat_proxy.proxy.reporting.chat_log.ChatLog.add",
+        "chat_proxy.proxy.chat.measure",
     ],
 )
 async def test_e10_what_fails_beside_a_request_does_not_fail_it(
@@ -50,7 +50,7 @@ async def test_e10_what_fails_beside_a_request_does_not_fail_it(
 async def test_e10_a_mistake_before_the_first_byte_is_a_json_500(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.proxy.exchange.call_of", fail)
+    monkeypatch.setattr("chat_proxy.proxy.chat.call_of", fail)
     async with (
         fake_model(polite) as model,
         running_proxy(model.url) as proxy,
@@ -66,7 +66,7 @@ async def test_e10_a_mistake_before_the_first_byte_is_a_json_500(
 async def test_e10_a_mistake_behind_the_first_byte_ends_the_stream_with_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.proxy.relay.StreamTap.feed", fail)
+    monkeypatch.setattr("chat_proxy.proxy.forwarding.relay.StreamTap.feed", fail)
     async with (
         fake_model(polite) as model,
         running_proxy(model.url) as proxy,

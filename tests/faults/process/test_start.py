@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.serving.workers import CANNOT_START
+from chat_proxy.http.process.workers import CANNOT_START
 from tests.support.command import run_command
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,6 @@ import signal
 
 import pytest
 
-from tests.faults.process.crowds import ProxyProcess, open_streams
 from tests.support.command import ask, running_command
 from tests.support.fake_model import (
     DONE,
@@ -17,6 +16,7 @@ from tests.support.fake_model import (
     on_chat,
 )
 from tests.support.live import RawClient, chat_body, chat_request
+from tools.crowds.run import ProxyProcess, open_streams
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.summaries.talking import turns
+from tests.journeys.summaries.talking import turns
 from tests.support.fake_model import Line, Received, fake_model, on_chat, polite
 from tests.support.live import http_client, running_proxy
 

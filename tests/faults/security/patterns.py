@@ -12,7 +12,7 @@ from time import thread_time
 from types import ModuleType
 from typing import Any
 
-import app
+import chat_proxy
 
 METHODS = frozenset({"search", "match", "fullmatch", "finditer", "findall", "sub", "split"})
 REPEATED = (
@@ -67,7 +67,7 @@ class Used:
 
 def patterns_in_use() -> Iterator[Used]:
     """Yield every pattern of every module, once for each method."""
-    for found in pkgutil.walk_packages(app.__path__, "app."):
+    for found in pkgutil.walk_packages(chat_proxy.__path__, "chat_proxy."):
         if not found.name.endswith("__main__"):
             yield from _used_in(importlib.import_module(found.name))
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from app.purge import purge
-from app.settings import Settings
-from app.store.sqlite_file import connect
-from tests.conversation.shapes import Fields, says, user
+from chat_proxy.cli.purge import purge
+from chat_proxy.config.settings import Settings
+from chat_proxy.store.sqlite.file import connect
 from tests.faults.security.tenants import ALICE, BOB, bearer, tenant_of
-from tests.summaries.talking import SYSTEM, WINDOW, turns
+from tests.journeys.summaries.talking import SYSTEM, WINDOW, turns
 from tests.support.fake_model import fake_model
 from tests.support.live import http_client, running_proxy
 from tests.support.live import settings as settings_of
 from tests.support.summary_model import SummaryModel
+from tests.unit.chat.shapes import Fields, says, user
 
 CHAT = "/v1/chat/completions"
 WORDS = {ALICE: "the walrus of the north", BOB: "the heron of the south"}

@@ -7,8 +7,8 @@ from time import thread_time
 
 import pytest
 
-from app.chat.request import RequestLimits, read_request
-from app.errors import BadRequest
+from chat_proxy.chat.body.request import RequestLimits, read_request
+from chat_proxy.errors import BadRequest
 from tests.faults.security.patterns import Used, patterns_in_use
 from tests.support.fake_model import Line, Received, polite
 from tests.support.live import chat_body, chat_request
@@ -20,9 +20,9 @@ MEGABYTE = 2**20
 KILOBYTE_SECONDS = 0.001
 """What a pattern may take for the worst kilobyte: a linear one takes half, a square one eight."""
 BOUNDED = {
-    "app.compaction.summary.facts._LONG_ERROR": "one line of at most 240 characters",
-    "app.environment._PASSWORD": "the operator's own settings",
-    "app.environment._PASSWORD_IN_QUERY": "the operator's own settings",
+    "chat_proxy.compaction.summary.facts._LONG_ERROR": "one line of at most 240 characters",
+    "chat_proxy.config.environment._PASSWORD": "the operator's own settings",
+    "chat_proxy.config.environment._PASSWORD_IN_QUERY": "the operator's own settings",
 }
 
 

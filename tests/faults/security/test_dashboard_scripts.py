@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.dashboard.browser import assert_harmless, running_browser
-from tests.dashboard.payloads import PAYLOADS
-from tests.dashboard.talks import dashboard
+from tests.journeys.dashboard.browser import assert_harmless, running_browser
+from tests.journeys.dashboard.payloads import PAYLOADS
+from tests.journeys.dashboard.talks import dashboard
 
 pytestmark = pytest.mark.anyio
 

@@ -5,9 +5,9 @@ from itertools import product
 
 import pytest
 
-from app.routes.forward import ALLOWED
-from app.server import create_app
-from tests.summaries.talking import turns
+from chat_proxy.routes.forward import ALLOWED
+from chat_proxy.server import create_app
+from tests.journeys.summaries.talking import turns
 from tests.support.fake_model import fake_model, polite
 from tests.support.live import http_client, raw_client, running_proxy, settings
 

@@ -7,12 +7,21 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from tests.conversation.shapes import Fields, user
 from tests.faults.security.tenants import ALICE, BOB, bearer
-from tests.summaries.talking import SYSTEM, WINDOW, Talk, body_of, label, post, talking, turns
+from tests.journeys.summaries.talking import (
+    SYSTEM,
+    WINDOW,
+    Talk,
+    body_of,
+    label,
+    post,
+    talking,
+    turns,
+)
 from tests.support.fake_model import Line, Received, fake_model, on_chat, polite
 from tests.support.live import Proxy, chat_body, eventually, http_client, raw_client, running_proxy
 from tests.support.summary_model import SummaryModel, once_open
+from tests.unit.chat.shapes import Fields, user
 
 pytestmark = pytest.mark.anyio
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.server import is_loopback
-from app.settings import Settings
+from chat_proxy.config.settings import Settings
+from chat_proxy.server import is_loopback
 from tests.faults.security.tenants import tenant_of
 from tests.support.command import ask, run_command
 from tests.support.fake_model import fake_model, polite

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.conversation.shapes import Fields, user
 from tests.faults.security.tenants import ALICE, BOB, bearer, raw_get
 from tests.support.fake_model import FakeModel, fake_model, polite
 from tests.support.live import Proxy, http_client, raw_client, running_proxy
+from tests.unit.chat.shapes import Fields, user
 
 pytestmark = pytest.mark.anyio
 

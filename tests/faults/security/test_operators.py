@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from tests.dashboard.talks import dashboard
+from tests.journeys.dashboard.talks import dashboard
 from tests.support.live import http_client, running_proxy
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.supply_chain.scripts import script
+from tests.packaging.scripts import script
 from tests.support.command import ROOT
 
 pytestmark = pytest.mark.anyio
@@ -27,8 +27,8 @@ def listen(event, arguments):
     if event.startswith(("socket.", "subprocess.", "os.system", "os.exec", "urllib.", "ftplib.")):
         seen.append(event)
 sys.addaudithook(listen)
-import importlib, pkgutil, app
-names = [it.name for it in pkgutil.walk_packages(app.__path__, "app.")]
+import importlib, pkgutil, chat_proxy
+names = [it.name for it in pkgutil.walk_packages(chat_proxy.__path__, "chat_proxy.")]
 for name in names:
     if not name.endswith("__main__"):
         importlib.import_module(name)
@@ -91,7 +91,7 @@ async def test_f22_the_wheel_is_the_same_twice_and_holds_nothing_but_the_app(
     assert digest(wheels[0]) == digest(wheels[1])
     names = ZipFile(wheels[0]).namelist()
     assert {name.partition("/")[0] for name in names} == {
-        "app",
+        "chat_proxy",
         f"chat_proxy-{PROJECT['version']}.dist-info",
     }
     assert [name for name in names if name.endswith((".pth", ".so", ".pyd", ".pyc"))] == []

@@ -7,14 +7,14 @@ from time import perf_counter
 
 import pytest
 
-from app.chat.chain import chained
-from app.store.base import Addresses
-from tests.conversation.shapes import user
+from chat_proxy.chat.hash_chain import chained
+from chat_proxy.store.base import Addresses
 from tests.faults.security.ranks import chance_of_one_source
 from tests.faults.security.tenants import ALICE, BOB, bearer, kept, raw_get
-from tests.summaries.talking import WINDOW, label, long_chat, talking
+from tests.journeys.summaries.talking import WINDOW, label, long_chat, talking
 from tests.support.live import RawClient, http_client, raw_client, running_proxy
 from tests.support.summary_model import SummaryModel
+from tests.unit.chat.shapes import user
 
 pytestmark = pytest.mark.anyio
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from app.store.sqlite import WAL_BYTES, SqliteStore
-from tests.store.places import place_in, store_in_file
-from tests.summaries.talking import WINDOW, body_of, label, long_chat, talking
+from chat_proxy.store.sqlite.store import WAL_BYTES, SqliteStore
+from tests.journeys.summaries.talking import WINDOW, body_of, label, long_chat, talking
 from tests.support.conversations import get
 from tests.support.live import chat_request, raw_client
 from tests.support.summary_model import SummaryModel
+from tests.unit.store.places import place_in, store_in_file
 
 pytestmark = pytest.mark.anyio
 

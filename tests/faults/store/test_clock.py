@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from app.store import archive
-from app.store.base import LONGEST_LIFE
-from app.store.sqlite import SWEEP_EVERY, SqliteStore
-from tests.store.kept import DAY, NOON, Clock, Kept
-from tests.store.places import place_in, store_in_file
-from tests.summaries.talking import WINDOW, label, long_chat, talking
+from chat_proxy.store.archive import archive
+from chat_proxy.store.base import LONGEST_LIFE
+from chat_proxy.store.sqlite.store import SWEEP_EVERY, SqliteStore
+from tests.journeys.summaries.talking import WINDOW, label, long_chat, talking
 from tests.support.live import eventually
 from tests.support.summary_model import SummaryModel
+from tests.unit.store.kept import DAY, NOON, Clock, Kept
+from tests.unit.store.places import place_in, store_in_file
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from app.store.sqlite_file import SCHEMA_VERSION
-from tests.replicas.fleet import fleet_of
-from tests.store.places import (
+from chat_proxy.store.sqlite.file import SCHEMA_VERSION
+from tests.journeys.replicas.fleet import fleet_of
+from tests.journeys.summaries.talking import WINDOW, label, long_chat, talking
+from tests.support.command import run_command
+from tests.support.conversations import get, listening
+from tests.support.summary_model import SummaryModel
+from tests.unit.store.places import (
     cut_short,
     empty,
     garbage,
@@ -19,10 +23,6 @@ from tests.store.places import (
     place_in,
     store_in_file,
 )
-from tests.summaries.talking import WINDOW, label, long_chat, talking
-from tests.support.command import run_command
-from tests.support.conversations import get, listening
-from tests.support.summary_model import SummaryModel
 
 pytestmark = pytest.mark.anyio
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.conversation.shapes import calls, result, user
-from tests.replicas.fleet import fleet_of
-from tests.store.places import store_in_file
-from tests.summaries.talking import WINDOW, label, long_chat, prose, talking
+from tests.journeys.replicas.fleet import fleet_of
+from tests.journeys.summaries.talking import WINDOW, label, long_chat, prose, talking
 from tests.support.conversations import get
 from tests.support.summary_model import SummaryModel
+from tests.unit.chat.shapes import calls, result, user
+from tests.unit.store.places import store_in_file
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ DEGRADED = b'{"status":"ready","degraded":"store"}'
 FULL_DISK = """
 import asyncio, resource, sqlite3, sys
 from pathlib import Path
-from app.store.sqlite import SqliteStore
+from chat_proxy.store.sqlite.store import SqliteStore
 
 async def main():
     heard = []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.store.sqlite import SqliteStore
+from chat_proxy.store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +20,7 @@ KILLS = 40
 WRITERS = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from app.store.sqlite import SqliteStore
+from chat_proxy.store.sqlite.store import SqliteStore
 
 async def write(name):
     store = SqliteStore(Path(sys.argv[1]), wait_seconds=10)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from app.store.sqlite import SqliteStore
-from tests.replicas.fleet import fleet_of
-from tests.store.places import locked, place_in, store_in_file
-from tests.summaries.talking import WINDOW, label, long_chat
+from chat_proxy.store.sqlite.store import SqliteStore
+from tests.journeys.replicas.fleet import fleet_of
+from tests.journeys.summaries.talking import WINDOW, label, long_chat
 from tests.support.conversations import get
 from tests.support.summary_model import SummaryModel
+from tests.unit.store.places import locked, place_in, store_in_file
 
 pytestmark = pytest.mark.anyio
 

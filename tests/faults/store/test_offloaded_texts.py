@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from app.store.archive import Archive
-from tests.conversation.shapes import Fields, calls, result, user
-from tests.store.kept import TENANT
-from tests.store.places import place_in, store_in_file
-from tests.summaries.talking import Talk, label, prose, talking
+from chat_proxy.store.archive.archive import Archive
+from tests.journeys.summaries.talking import Talk, label, prose, talking
+from tests.journeys.trimming.growing import Asked
 from tests.support.conversations import get
 from tests.support.live import eventually
 from tests.support.summary_model import SummaryModel
-from tests.trimming.growing import Asked
+from tests.unit.chat.shapes import Fields, calls, result, user
+from tests.unit.store.kept import TENANT
+from tests.unit.store.places import place_in, store_in_file
 
 pytestmark = pytest.mark.anyio
 

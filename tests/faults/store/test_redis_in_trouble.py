@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.conversation.shapes import Fields, user
-from tests.replicas.fleet import SECRET, fleet_of, store_in
-from tests.summaries.talking import WINDOW, label, long_chat
+from tests.journeys.replicas.fleet import SECRET, fleet_of, store_in
+from tests.journeys.summaries.talking import WINDOW, label, long_chat
 from tests.support.conversations import get
 from tests.support.redis_server import RedisServer, answering, running_redis
 from tests.support.summary_model import SummaryModel
+from tests.unit.chat.shapes import Fields, user
 
 pytestmark = pytest.mark.anyio
 

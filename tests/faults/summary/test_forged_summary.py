@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.conversation.shapes import result, says, user
-from tests.summaries.attacks import MARKER, attacked, check_text, obedient
-from tests.summaries.troubles import UPDATE, folded_text, history, outcome, troubled
+from tests.journeys.summaries.attacks import MARKER, attacked, check_text, obedient
+from tests.journeys.summaries.troubles import UPDATE, folded_text, history, outcome, troubled
+from tests.unit.chat.shapes import result, says, user
 
 pytestmark = pytest.mark.anyio
 

@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from tests.summaries.attacks import (
+from tests.journeys.summaries.attacks import (
     ATTACKS,
     CONTROL,
     attacked,
     check,
     obedient,
 )
-from tests.summaries.troubles import outcome, troubled
+from tests.journeys.summaries.troubles import outcome, troubled
 from tests.support.fake_model import fake_model
 from tests.support.summary_model import SummaryModel
 

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from tests.conversation.shapes import text, user
-from tests.summaries.tellings import adding
-from tests.summaries.troubles import (
+from tests.journeys.summaries.tellings import adding
+from tests.journeys.summaries.troubles import (
     folded_text,
     history,
     is_passed_by,
@@ -18,6 +17,7 @@ from tests.support.summary_model import (
     SummaryModel,
     good,
 )
+from tests.unit.chat.shapes import text, user
 
 pytestmark = pytest.mark.anyio
 

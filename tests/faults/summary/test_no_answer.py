@@ -4,10 +4,9 @@ from time import monotonic
 
 import pytest
 
-from app.compaction.summary.fold import ACKNOWLEDGEMENT
-from tests.conversation.shapes import says, user
-from tests.summaries.tellings import NOBODY, breaking_off, erring
-from tests.summaries.troubles import (
+from chat_proxy.compaction.summary.fold import ACKNOWLEDGEMENT
+from tests.journeys.summaries.tellings import NOBODY, breaking_off, erring
+from tests.journeys.summaries.troubles import (
     FRAME,
     RULES,
     SECRET_WORD,
@@ -26,6 +25,7 @@ from tests.support.summary_model import (
     good,
     in_turn,
 )
+from tests.unit.chat.shapes import says, user
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.replicas.fleet import fleet_of, store_in
-from tests.replicas.telling import numbered
-from tests.summaries.talking import WINDOW, body_of, label, long_chat, post, talking
+from tests.journeys.replicas.fleet import fleet_of, store_in
+from tests.journeys.replicas.telling import numbered
+from tests.journeys.summaries.talking import WINDOW, body_of, label, long_chat, post, talking
 from tests.support.live import chat_request, eventually, raw_client
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.summary_model import SummaryModel, once_open

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.summaries.troubles import (
+from tests.journeys.summaries.troubles import (
     UPDATE,
     history,
     outcome,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conversation.shapes import Fields, calls, result, says, user
-from tests.summaries.talking import WINDOW, label, long_chat, prose, talking, turns
+from tests.journeys.summaries.talking import WINDOW, label, long_chat, prose, talking, turns
 from tests.support.conversations import get
 from tests.support.summary_model import SummaryModel
+from tests.unit.chat.shapes import Fields, calls, result, says, user
 
 pytestmark = pytest.mark.anyio
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.summaries.tellings import telling
-from tests.summaries.troubles import (
+from tests.journeys.summaries.tellings import telling
+from tests.journeys.summaries.troubles import (
     folded_text,
     history,
     is_passed_by,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.summaries.tellings import repeating, telling
-from tests.summaries.troubles import (
+from tests.journeys.summaries.tellings import repeating, telling
+from tests.journeys.summaries.troubles import (
     history,
     is_passed_by,
     outcome,

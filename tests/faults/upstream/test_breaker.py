@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from app.upstream.breaker import Breakers
+from chat_proxy.upstream.breaker import Breakers
 from tests.faults.faulty import Says, is_error, whole
 from tests.support.conversations import get
 from tests.support.fake_model import fake_model, polite

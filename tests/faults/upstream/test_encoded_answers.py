@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.faults.faulty import Says, whole
-from tests.summaries.troubles import history, troubled
+from tests.journeys.summaries.troubles import history, troubled
 from tests.support.fake_model import COMPLETION, Line, Received, begin_stream, delta, story
 from tests.support.live import eventually
 from tests.support.meeting import Stage

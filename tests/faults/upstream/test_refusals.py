@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 
 from tests.faults.faulty import Says, Streams, is_error, whole
-from tests.replay.small_server import always, at_least, is_answer, over, visiting
-from tests.summaries.talking import long_chat
-from tests.summaries.troubles import history, troubled
+from tests.journeys.replay.small_server import always, at_least, is_answer, over, visiting
+from tests.journeys.summaries.talking import long_chat
+from tests.journeys.summaries.troubles import history, troubled
 from tests.support.conversations import listening
 from tests.support.meeting import Stage
 from tests.support.summary_model import failing

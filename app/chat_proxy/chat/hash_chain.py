@@ -1,0 +1,78 @@
+"""A message's canonical bytes, and the chain of hashes that names every prefix of a history."""
+
+import json
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any, Final, Protocol
+
+import orjson
+
+from chat_proxy.chat.media import MAX_DEPTH
+
+SEED: Final = sha256(b"chat-proxy/chain/1").digest()
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Canonical(Protocol):
+    """What a chain is made of."""
+
+    @property
+    def canonical(self) -> bytes:
+        """The same bytes for the same message, others for any other."""
+
+
+def chain(messages: Iterable[Canonical], value: bytes = SEED) -> list[bytes]:
+    """Return the chain's value after each message; `value` goes on from an earlier one."""
+    return chained((message.canonical for message in messages), value)
+
+
+def chained(canonicals: Iterable[bytes], value: bytes = SEED) -> list[bytes]:
+    """Return the chain's value after each message, given their canonical bytes."""
+    values = []
+    for canonical in canonicals:
+        value = sha256(value + canonical).digest()
+        values.append(value)
+    return values
+
+
+def extend(value: bytes, message: Canonical) -> bytes:
+    """Return the chain's value after one more message."""
+    return sha256(value + message.canonical).digest()
+
+
+def canonical_bytes(fields: dict[str, Any]) -> bytes:
+    """Serialise a message with sorted keys and without cache marks, which clients move about."""
+    if _has_cache_marks(fields, MAX_DEPTH):
+        return _dumped(_without_cache_marks(fields, MAX_DEPTH))
+    return _dumped(fields)
+
+
+def _dumped(fields: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        text = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return _LONE_SURROGATE.sub("\ufffd", text).encode()
+
+
+def _has_cache_marks(part: dict[str, Any], depth: int) -> bool:
+    if "cache_control" in part:
+        return True
+    content = part.get("content")
+    if type(content) is not list or not depth:
+        return False
+    return any(type(item) is dict and _has_cache_marks(item, depth - 1) for item in content)
+
+
+def _without_cache_marks(part: dict[str, Any], depth: int) -> dict[str, Any]:
+    """Copy a message or part without its marks; arguments and other values stay what they are."""
+    kept = {key: value for key, value in part.items() if key != "cache_control"}
+    content = kept.get("content")
+    if depth and type(content) is list:
+        kept["content"] = [
+            _without_cache_marks(item, depth - 1) if type(item) is dict else item
+            for item in content
+        ]
+    return kept

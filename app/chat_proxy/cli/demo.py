@@ -1,0 +1,115 @@
+"""`chat-proxy demo`: the proxy in front of the demo model, with nothing else installed."""
+
+import sys
+import threading
+from pathlib import Path
+from socket import socket
+
+import uvicorn
+
+from chat_proxy.cli.serve import listen, serve
+from chat_proxy.config.settings import Settings
+from chat_proxy.demo.model.model import DemoModel
+from chat_proxy.demo.story.tell import Stage, tell_story
+
+CLOSED = -1
+STORY_END_SECONDS = 2.0
+BYTES_PER_WINDOW_TOKEN = 1
+
+WHAT_TO_TRY = """\
+chat-proxy demo: a {window}-token demo model behind the proxy at {url}
+
+Try, in another terminal:
+
+  curl {url}/chat/completions -H 'content-type: application/json' \\
+    -d '{{"model": "demo", "messages": [{{"role": "user", "content": "Hello!"}}]}}'
+
+  curl -N {url}/chat/completions -H 'content-type: application/json' \\
+    -d '{{"model": "demo", "stream": true, "messages": [{{"role": "user", "content": "Hello!"}}]}}'
+
+  python -c 'from openai import OpenAI
+client = OpenAI(base_url="{url}", api_key="anything")
+for chunk in client.chat.completions.create(
+    model="demo", stream=True, messages=[{{"role": "user", "content": "Hello!"}}]
+):
+    print(chunk.choices[0].delta.content or "", end="", flush=True)'
+
+  curl {root}/metrics
+
+or open {root}/dashboard
+
+Ctrl-C stops it.
+"""
+
+
+def run_demo(settings: Settings, window: int, *, story: bool | None = None) -> int:
+    """Serve the demo model and the proxy in front of it until Ctrl-C.
+
+    A story is told meanwhile if it is asked for, or if nobody says and there is a terminal.
+    """
+    listener = listen(settings.server.host, settings.server.port)
+    host, port = listener.getsockname()[:2]
+    root = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    model_url = start_model(DemoModel(window))
+    sys.stdout.write(WHAT_TO_TRY.format(window=window, url=f"{root}/v1", root=root))
+    sys.stdout.flush()
+    chosen = for_demo(settings, model_url)
+    if not (sys.stdout.isatty() if story is None else story):
+        return serve(chosen, {}, listener)
+    telling = start_story(stage_of(settings, root, window), listener)
+    try:
+        return serve(for_story(chosen, window), {}, listener)
+    finally:
+        listener.close()
+        telling.join(STORY_END_SECONDS)
+
+
+def for_demo(settings: Settings, model_url: str) -> Settings:
+    """Return the settings with the demo model as the one upstream, leaving nothing behind."""
+    upstream = settings.upstream.model_copy(update={"base_url": model_url, "api_key": None})
+    registry = settings.registry.model_copy(update={"file": Path("/nonexistent/registry.json")})
+    store = settings.store.model_copy(update={"url": "memory:"})
+    archive = settings.archive.model_copy(update={"enabled": False})
+    sections = {"upstream": upstream, "registry": registry, "store": store, "archive": archive}
+    return settings.model_copy(update=sections)
+
+
+def for_story(settings: Settings, window: int) -> Settings:
+    """Return settings in which results fit a small window, and no log runs through the table."""
+    tools, log = settings.tools, settings.log
+    if "max_bytes" not in tools.model_fields_set:
+        most = max(1, min(tools.max_bytes, window * BYTES_PER_WINDOW_TOKEN))
+        tools = tools.model_copy(update={"max_bytes": most})
+    if "level" not in log.model_fields_set and sys.stderr.isatty():
+        log = log.model_copy(update={"level": "error"})
+    return settings.model_copy(update={"tools": tools, "log": log})
+
+
+def stage_of(settings: Settings, root: str, window: int) -> Stage:
+    """Return where the story plays."""
+    keys = settings.auth.keys
+    api_key = keys[0].get_secret_value() if keys else "anything"
+    return Stage(root, api_key, window, has_dashboard=settings.dashboard.enabled)
+
+
+def start_story(stage: Stage, listener: socket) -> threading.Thread:
+    """Tell the story from a thread of its own, as long as the server listens."""
+
+    def is_up() -> bool:
+        return listener.fileno() != CLOSED
+
+    thread = threading.Thread(target=tell_story, args=(stage, sys.stdout, is_up), daemon=True)
+    thread.start()
+    return thread
+
+
+def start_model(model: DemoModel) -> str:
+    """Serve the model on a free port from a thread of its own; return its base URL."""
+    listener = listen("127.0.0.1", 0)
+    threading.Thread(target=_serve_model, args=(model, listener), daemon=True).start()
+    return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+
+
+def _serve_model(model: DemoModel, listener: socket) -> None:
+    config = uvicorn.Config(model, log_config=None, access_log=False)
+    uvicorn.Server(config).run(sockets=[listener])

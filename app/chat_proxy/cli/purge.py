@@ -1,0 +1,118 @@
+"""`chat-proxy purge`: delete what was kept, in the archive and in the store, for good."""
+
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from pathlib import Path
+
+from chat_proxy.cli.progress import progress
+from chat_proxy.config.environment import BadConfiguration
+from chat_proxy.config.settings import Settings
+from chat_proxy.proxy.routing.caller import ANONYMOUS
+from chat_proxy.store.archive.archive import Archive
+from chat_proxy.store.archive.files import DIALOG, RESULTS
+from chat_proxy.store.base import StoreUnavailable
+from chat_proxy.store.factory import MEMORY, SQLITE
+from chat_proxy.store.purge_selection import Purged, Selection
+from chat_proxy.store.sqlite.store import SqliteStore
+
+STANDARD_INPUT = "-"
+WAIT_SECONDS = 30.0
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def purge(
+    settings: Settings, older_than_days: float | None, tenant: str | None, *, everything: bool
+) -> int:
+    """Delete by age, by tenant or everything; return 1 if something could not be deleted.
+
+    Raise BadConfiguration if it is not said what to delete, or not clearly.
+    """
+    owner = None if tenant is None else tenant_of(tenant)
+    try:
+        selection = Selection.of(older_than_days, owner, time.time(), everything=everything)
+    except ValueError as error:
+        raise BadConfiguration(f"purge: {error}") from None
+    with progress("looking for what is to be deleted"):
+        purged, complaints = asyncio.run(_purge_all(settings, selection))
+    return _told(purged, complaints)
+
+
+def tenant_of(told: str) -> str:
+    """Return the tenant of a hash, or of the API key that is typed in: arguments can be seen."""
+    if told == STANDARD_INPUT:
+        key = sys.stdin.buffer.read().strip()
+        if not key:
+            raise BadConfiguration("purge: there is no API key on the standard input")
+        return sha256(key).hexdigest()
+    if told == ANONYMOUS or _HASH.fullmatch(told):
+        return told
+    raise BadConfiguration(
+        "purge: a tenant is named by the SHA-256 of its API key in hex, or anonymous; "
+        "say - to have the key read from the standard input"
+    )
+
+
+async def _purge_all(settings: Settings, selection: Selection) -> tuple[Purged, list[str]]:
+    """Delete in both places, in one even if the other fails; return why it fails."""
+    purged = Purged()
+    complaints: list[str] = []
+    parts: list[Callable[[Settings, Selection], Awaitable[Purged]]] = [_purge_archive, _purge_store]
+    for part in parts:
+        try:
+            purged += await part(settings, selection)
+        except StoreUnavailable as error:
+            complaints.append(str(error))
+    return purged, complaints
+
+
+def _told(purged: Purged, complaints: list[str]) -> int:
+    """Say what was deleted and what was not; return the exit code."""
+    for complaint in complaints:
+        sys.stderr.write(f"chat-proxy: not purged: {complaint}\n")
+    sys.stdout.write(
+        f"purged {purged.files:,} files, {purged.lines:,} lines, {purged.rows:,} rows: "
+        f"{purged.bytes:,} bytes\n"
+    )
+    return 1 if complaints else 0
+
+
+async def _purge_archive(settings: Settings, selection: Selection) -> Purged:
+    folder = settings.archive.dir
+    if not any((folder / name).exists() for name in (DIALOG, RESULTS)):
+        return Purged()
+    archive = Archive(folder, settings.archive.retention_days, wait_seconds=WAIT_SECONDS)
+    try:
+        return await archive.purge(selection)
+    finally:
+        await archive.close()
+
+
+async def _purge_store(settings: Settings, selection: Selection) -> Purged:
+    path = _store_file(settings.store.url)
+    if path is None:
+        return Purged()
+    secret = settings.store.secret
+    key = secret.get_secret_value().encode() if secret else None
+    store = SqliteStore(path, key, notice=_say, wait_seconds=WAIT_SECONDS)
+    try:
+        await store.open()
+        return await store.purge(selection)
+    finally:
+        await store.close()
+
+
+def _store_file(url: str) -> Path | None:
+    """Return the store's file if there is one; raise StoreUnavailable if the store is elsewhere."""
+    if not url.startswith((SQLITE, MEMORY)):
+        raise StoreUnavailable("the store is not a file; its rows expire by themselves")
+    path = Path(url.removeprefix(SQLITE))
+    return path if url.startswith(SQLITE) and path.exists() else None
+
+
+def _say(operation: str, reason: str) -> None:
+    sys.stderr.write(f"chat-proxy: the store's {operation} met: {reason}\n")

@@ -1,0 +1,50 @@
+"""The order of the stages, read from top to bottom."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from chat_proxy.compaction.stages.clear_old_media import ClearOldMedia, ClearOldMediaPolicy
+from chat_proxy.compaction.stages.clear_old_tool_output import (
+    ClearOldToolOutput,
+    ClearOldToolOutputPolicy,
+)
+from chat_proxy.compaction.stages.clear_stage import ClearStage
+from chat_proxy.compaction.stages.limit_vision_history import (
+    LimitVisionHistory,
+    LimitVisionHistoryPolicy,
+)
+from chat_proxy.compaction.stages.stage import Stage
+from chat_proxy.compaction.stages.strip_media import StripMedia, StripMediaPolicy
+from chat_proxy.compaction.stages.truncate_tool_output import (
+    TruncateToolOutput,
+    TruncateToolOutputPolicy,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StagePolicies:
+    """Every stage's policy."""
+
+    limit_vision_history: LimitVisionHistoryPolicy
+    strip_media: StripMediaPolicy
+    truncate_tool_output: TruncateToolOutputPolicy
+    clear_old_tool_output: ClearOldToolOutputPolicy
+    clear_old_media: ClearOldMediaPolicy
+
+
+def trimming_stages(policies: StagePolicies) -> Iterator[Stage]:
+    """Yield the stages that every request goes through."""
+    if policies.limit_vision_history.enabled:
+        yield LimitVisionHistory(policies.limit_vision_history)
+    if policies.strip_media.enabled:
+        yield StripMedia(policies.strip_media)
+    if policies.truncate_tool_output.enabled:
+        yield TruncateToolOutput(policies.truncate_tool_output)
+
+
+def clearing_stages(policies: StagePolicies) -> Iterator[ClearStage]:
+    """Yield the stages for a conversation that presses against its window, or was left alone."""
+    if policies.clear_old_tool_output.enabled:
+        yield ClearOldToolOutput(policies.clear_old_tool_output)
+    if policies.clear_old_media.enabled:
+        yield ClearOldMedia(policies.clear_old_media)

@@ -1,0 +1,180 @@
+"""The environment and `.env` become one frozen Settings, or one clear line for each mistake."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from dotenv import dotenv_values
+from dotenv.parser import parse_stream
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import SettingsError
+
+from chat_proxy.config.settings import PREFIX, Settings
+
+# What a model's registry entry may set for itself; the rest is decided before a model is known.
+PER_MODEL = frozenset(
+    {"mode", "vision", "media", "tools", "prune", "budget", "summary", "replay", "tokens"}
+)
+
+# Kubernetes sets these in every pod beside a Service that is called chat-proxy.
+_KUBERNETES = re.compile(
+    r"CHAT_PROXY_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
+_SECRET_NAME = re.compile(r"KEY|SECRET|TOKEN(?!S)|PASS|CREDENTIAL|BEARER")
+_SECRET_VALUE = re.compile(r"\b(sk|pk|rk|hf|gsk|ghp|xai|nvapi|Bearer)[-_ ]\w")
+_PASSWORD = re.compile(r"//\S*@")
+_PASSWORD_IN_QUERY = re.compile(r"(?i)(pass\w*|secret|token|key)=[^&\s]*")
+
+
+class BadConfiguration(Exception):
+    """The configuration cannot be used; each line of the text says one reason."""
+
+
+def read_settings(env_file: Path | None = Path(".env")) -> Settings:
+    """Return the settings, or raise BadConfiguration naming every variable that is wrong."""
+    variables = read_variables(env_file)
+    mistakes = list(_unknown_names(variables))
+    try:
+        settings = Settings(_env_file=env_file)
+    except ValidationError as error:
+        mistakes += (_explain(dict(detail), variables) for detail in error.errors())
+    except SettingsError:
+        # A whole section in one variable; such a name is among the unknown ones already.
+        assert mistakes
+    if mistakes:
+        raise BadConfiguration("\n".join(dict.fromkeys(mistakes)))
+    return settings
+
+
+def read_variables(env_file: Path | None = Path(".env")) -> Mapping[str, str]:
+    """Return the environment, completed by the file's variables."""
+    try:
+        _refuse_broken_lines(env_file)
+        from_file = dotenv_values(env_file) if env_file else {}
+    except OSError as error:
+        raise BadConfiguration(f"{env_file}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadConfiguration(f"{env_file}: is not UTF-8") from None
+    known = {name: value for name, value in from_file.items() if value is not None}
+    return MappingProxyType(known | os.environ)
+
+
+def _refuse_broken_lines(env_file: Path | None) -> None:
+    """Raise BadConfiguration for a line about a setting that dotenv would leave out, as `NAME: x`.
+
+    The line is not quoted: it may hold a key.
+    """
+    if env_file is None or not env_file.is_file():
+        return
+    with env_file.open(encoding="utf-8") as lines:
+        broken = [it.original for it in parse_stream(lines) if it.error]
+    numbers = [it.line for it in broken if PREFIX in it.string.upper()]
+    if numbers:
+        told = (f"{env_file}: line {number}: is not NAME=value" for number in numbers)
+        raise BadConfiguration("\n".join(told))
+
+
+def setting_names() -> dict[str, FieldInfo]:
+    """Return every setting's environment variable with its field, in the order of the file."""
+    return dict(_names_of(Settings, PREFIX))
+
+
+def overridden(settings: Settings, overrides: Mapping[str, object]) -> Settings:
+    """Return the settings as a model's registry entry changes them, or raise BadConfiguration.
+
+    An override is called as its variable is, in lower case and without the prefix.
+    """
+    changes: dict[str, Any] = {}
+    for name, value in overrides.items():
+        section, _, field = name.partition("_")
+        if PREFIX + name.upper() not in setting_names() or name != name.lower():
+            nearest = _nearest(PREFIX + name.upper()).removeprefix(PREFIX).lower()
+            raise BadConfiguration(f"{name!r}: there is no such setting; did you mean {nearest!r}?")
+        if section not in PER_MODEL:
+            raise BadConfiguration(f"{name!r}: cannot be set for one model")
+        if field:
+            changes.setdefault(section, dict(getattr(settings, section)))[field] = value
+        else:
+            changes[section] = value
+    return _validated(settings, changes)
+
+
+def _validated(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    try:
+        # Every field is given, so nothing is taken from the environment again.
+        return Settings(_env_file=None, **{**dict(settings), **changes})
+    except ValidationError as error:
+        detail = error.errors()[0]
+        name = "_".join(str(word) for word in detail["loc"] if isinstance(word, str))
+        raise BadConfiguration(f"{name!r}: {_reason(dict(detail))}") from None
+
+
+def shown(name: str, value: str) -> str:
+    """Return a variable's value as it may be printed: keys and passwords masked.
+
+    A name that is not ours is judged by the nearest one and by its looks: a mistyped key's name
+    holds a key too.
+    """
+    field = setting_names().get(name)
+    if field is None:
+        looks_secret = _SECRET_NAME.search(name) or _SECRET_VALUE.search(value)
+        masked = bool(looks_secret) or is_secret(setting_names()[_nearest(name)])
+    else:
+        masked = is_secret(field)
+    if masked:
+        return "***" if value else ""
+    return _PASSWORD_IN_QUERY.sub(r"\1=***", _PASSWORD.sub("//***@", value))
+
+
+def is_secret(field: FieldInfo) -> bool:
+    """Tell whether the field holds a key."""
+    return "SecretStr" in repr(field.annotation)
+
+
+def _names_of(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _names_of(field.annotation, f"{prefix}{name.upper()}_")
+        else:
+            yield prefix + name.upper(), field
+
+
+def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
+    known = setting_names()
+    for name in sorted(variables):
+        ours = name.upper().startswith(PREFIX) and not _KUBERNETES.fullmatch(name)
+        if ours and name.upper() not in known:
+            yield _unknown(name.upper(), variables)
+
+
+def _unknown(name: str, variables: Mapping[str, str]) -> str:
+    told = _told(name, variables)
+    return f"{told}: there is no such setting; did you mean {_nearest(name)}?"
+
+
+def _nearest(name: str) -> str:
+    return get_close_matches(name, setting_names(), n=1, cutoff=0.0)[0]
+
+
+def _explain(detail: dict[str, Any], variables: Mapping[str, str]) -> str:
+    """Name the variable, its value and what is wrong with it."""
+    words = [str(word) for word in detail["loc"] if isinstance(word, str)]
+    name = PREFIX + "_".join(words).upper()
+    if name not in setting_names():
+        return _unknown(name, variables)
+    return f"{_told(name, variables)}: {_reason(detail)}"
+
+
+def _told(name: str, variables: Mapping[str, str]) -> str:
+    value = next((value for key, value in variables.items() if key.upper() == name), "")
+    return f"{name}={shown(name, value)!r}"
+
+
+def _reason(detail: dict[str, Any]) -> str:
+    reason: str = detail["msg"]
+    return reason.removeprefix("Value error, ")

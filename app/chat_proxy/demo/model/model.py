@@ -1,0 +1,181 @@
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from typing import Any
+
+import orjson
+
+from chat_proxy.demo.model.answers import Completion
+from chat_proxy.demo.model.refusals import DemoError, not_found, wrong_method
+from chat_proxy.demo.model.request import ChatRequest, read_request
+from chat_proxy.demo.model.template import measure, room_for_answer
+from chat_proxy.demo.model.words import answer
+
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+Sleep = Callable[[float], Awaitable[object]]
+
+METHODS = {"/health": "GET", "/v1/models": "GET", "/v1/chat/completions": "POST"}
+
+
+class DemoModel:
+    """A small OpenAI-compatible model server that says what it sees, as a plain ASGI app."""
+
+    def __init__(
+        self,
+        window: int = 4096,
+        words_per_second: float = 30.0,
+        name: str = "demo",
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._window = window
+        self._name = name
+        self._pause_seconds = 1 / words_per_second if words_per_second > 0 else 0.0
+        self._sleep = sleep
+        self._created = int(time.time())
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one HTTP request, or the server's start and end."""
+        if scope["type"] == "lifespan":
+            await live(receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Find what is asked for; what is wrong with it becomes an error body."""
+        try:
+            refuse_unknown_routes(scope["method"], scope["path"])
+            if scope["path"] == "/health":
+                await send_whole(send, 200, b"")
+            elif scope["path"] == "/v1/models":
+                await send_json(send, 200, self._models())
+            else:
+                await self._chat(receive, send)
+        except DemoError as error:
+            await send_json(send, error.status, error.body)
+
+    def _models(self) -> dict[str, object]:
+        """Return the list of models, which has one, in vLLM's form."""
+        card = {
+            "id": self._name,
+            "object": "model",
+            "created": self._created,
+            "owned_by": "chat-proxy",
+            "root": self._name,
+            "parent": None,
+            "max_model_len": self._window,
+        }
+        return {"object": "list", "data": [card]}
+
+    async def _chat(self, receive: Receive, send: Send) -> None:
+        """Read the request, and speak as long as the client listens."""
+        body = await read_body(receive)
+        if body is None:
+            return
+        request = read_request(body, self._name, self._window)
+        completion = self._complete(request, body)
+        if request.stream:
+            speaking = self._stream(completion, send, include_usage=request.include_usage)
+        else:
+            speaking = self._say(completion, send)
+        await while_listening(speaking, receive)
+
+    def _complete(self, request: ChatRequest, body: bytes) -> Completion:
+        """Work out the whole answer, which takes no time; only saying it does."""
+        size = measure(request.messages, request.tool_words, self._window)
+        limit = room_for_answer(size, self._window, request.max_tokens)
+        return Completion(
+            id=f"chatcmpl-{hashlib.blake2b(body, digest_size=8).hexdigest()}",
+            created=int(time.time()),
+            model=self._name,
+            prompt_tokens=size.total,
+            choices=answer(request, size, self._window, limit),
+        )
+
+    async def _say(self, completion: Completion, send: Send) -> None:
+        """Send the answer in one piece, after the time that its words take."""
+        for _ in completion.words():
+            await self._sleep(self._pause_seconds)
+        await send_json(send, 200, completion.whole())
+
+    async def _stream(self, completion: Completion, send: Send, *, include_usage: bool) -> None:
+        """Send the answer word by word as server-sent events."""
+        await send_head(send, 200, b"text/event-stream; charset=utf-8")
+        for chunk in completion.opening():
+            await send_event(send, orjson.dumps(chunk))
+        for chunk in completion.words():
+            await self._sleep(self._pause_seconds)
+            await send_event(send, orjson.dumps(chunk))
+        if include_usage:
+            await send_event(send, orjson.dumps(completion.usage_chunk()))
+        await send_event(send, b"[DONE]")
+        await send({"type": "http.response.body", "body": b""})
+
+
+def refuse_unknown_routes(method: str, path: str) -> None:
+    """Refuse a path that is not here, or a method that it does not take."""
+    if path not in METHODS:
+        raise not_found("Not Found")
+    if method != METHODS[path]:
+        raise wrong_method()
+
+
+async def live(receive: Receive, send: Send) -> None:
+    """Agree to the server's start and to its end; there is nothing to open or close."""
+    while True:
+        phase = (await receive())["type"]
+        await send({"type": f"{phase}.complete"})
+        if phase == "lifespan.shutdown":
+            return
+
+
+async def read_body(receive: Receive) -> bytes | None:
+    """Return the request's body, or None when the client leaves before its end."""
+    body = bytearray()
+    while True:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            return None
+        body += event.get("body", b"")
+        if not event.get("more_body", False):
+            return bytes(body)
+
+
+async def while_listening(speaking: Coroutine[Any, Any, None], receive: Receive) -> None:
+    """Speak until all is said or the client has gone, whichever comes first."""
+    async with asyncio.TaskGroup() as tasks:
+        speech = tasks.create_task(speaking)
+        departure = tasks.create_task(wait_for_departure(receive))
+        speech.add_done_callback(lambda _: departure.cancel())
+        departure.add_done_callback(lambda _: speech.cancel())
+
+
+async def wait_for_departure(receive: Receive) -> None:
+    """Return when the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def send_json(send: Send, status: int, value: object) -> None:
+    """Send a JSON answer."""
+    await send_whole(send, status, orjson.dumps(value), b"application/json")
+
+
+async def send_whole(send: Send, status: int, body: bytes, kind: bytes = b"text/plain") -> None:
+    """Send an answer in one piece."""
+    await send_head(send, status, kind, (b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_head(send: Send, status: int, kind: bytes, *more: tuple[bytes, bytes]) -> None:
+    """Send the status and the headers."""
+    headers = [(b"content-type", kind), *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+
+
+async def send_event(send: Send, payload: bytes) -> None:
+    """Send one server-sent event."""
+    event = b"data: " + payload + b"\n\n"
+    await send({"type": "http.response.body", "body": event, "more_body": True})

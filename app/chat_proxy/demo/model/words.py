@@ -1,0 +1,88 @@
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+
+from chat_proxy.demo.model.answers import Choice, calling, saying
+from chat_proxy.demo.model.messages import Message, last_of
+from chat_proxy.demo.model.request import ChatRequest
+from chat_proxy.demo.model.template import PromptSize
+from chat_proxy.demo.model.tools import asked_calls, forced_calls
+from chat_proxy.demo.summary.transcript import asks_for_summary
+from chat_proxy.demo.summary.write import summarise
+
+QUOTE_CHARACTERS = 200
+MOST_NAMES = 10
+
+
+def answer(request: ChatRequest, size: PromptSize, window: int, limit: int) -> tuple[Choice, ...]:
+    """Answer a request: a forced tool call, a summary, a tool call asked for, or words."""
+    if calls := forced_calls(request):
+        finish = "stop" if request.tool_choice == "named" else "tool_calls"
+        return (calling(calls, finish, limit),) * request.choices
+    if asks_for_summary(request.messages):
+        return (saying(summarise(request.messages), limit),) * request.choices
+    if calls := asked_calls(request):
+        return (calling(calls, "tool_calls", limit),) * request.choices
+    text = " ".join(sentences(request, size, window))
+    return tuple(saying(text + number_of(i, request), limit) for i in range(request.choices))
+
+
+def number_of(index: int, request: ChatRequest) -> str:
+    """Say which of several answers this is."""
+    return f" This is answer {index + 1} of {request.choices}." if request.choices > 1 else ""
+
+
+def sentences(request: ChatRequest, size: PromptSize, window: int) -> Iterator[str]:
+    """Yield what the model has to say about what it sees."""
+    messages = request.messages
+    yield "I am the demo model."
+    yield (
+        f"I see {numbered(len(messages), 'message')} ({roles(messages)}), "
+        f"about {size.total} tokens of my {window}-token window."
+    )
+    images = [image for message in messages for image in message.images]
+    if images:
+        yield f"I see {numbered(len(images), 'image')} ({listed(images)})."
+    others = [part for message in messages for part in message.other_parts]
+    if others:
+        yield f"I see {numbered(len(others), 'part')} that I cannot read ({listed(others)})."
+    yield from tool_results(messages)
+    if request.tools:
+        names = [tool.name for tool in request.tools]
+        yield f"I may call {listed(names)}: write “call {names[0]}” and I do."
+    said = quoted(last_of("user", messages).text)
+    yield f"You said: {said}" if said else "You said nothing that I can read."
+
+
+def tool_results(messages: tuple[Message, ...]) -> Iterator[str]:
+    """Yield what the tools called last have answered, when their results end the conversation."""
+    names = {call.id: call.name for message in messages for call in message.calls}
+    newest: list[str] = []
+    for message in reversed(messages):
+        if message.role != "tool":
+            break
+        tool = names.get(message.answers, "a tool")
+        newest.append(f"The result of {tool} is: {quoted(message.text) or 'empty'}")
+    yield from reversed(newest)
+
+
+def roles(messages: tuple[Message, ...]) -> str:
+    """Say how many messages each role has, in the order of their first message."""
+    counts = Counter(quoted(message.role) for message in messages)
+    return ", ".join(f"{count} {role}" for role, count in list(counts.items())[:MOST_NAMES])
+
+
+def listed(names: list[str]) -> str:
+    """Name each of several things once, a few at most."""
+    different = list(dict.fromkeys(names))
+    return ", ".join(different[:MOST_NAMES]) + (", …" if len(different) > MOST_NAMES else "")
+
+
+def numbered(number: int, thing: str) -> str:
+    """Say how many there are."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def quoted(text: str) -> str:
+    """Return the beginning of a text on one line."""
+    return textwrap.shorten(text, QUOTE_CHARACTERS, placeholder=" …", break_on_hyphens=False)

@@ -1,0 +1,198 @@
+"""The demo's story: a long conversation with tools and images, told request by request."""
+
+import asyncio
+import importlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol, TextIO
+
+import httpx
+
+from chat_proxy.demo.model.messages import as_dict, as_list, as_text, read_call
+from chat_proxy.demo.story.script import SYSTEM, TOOLS, Turn, log_of, turns
+from chat_proxy.demo.story.table import Table, Told
+
+MODEL = "demo"
+MAX_TOKENS = 40
+REQUEST_SECONDS = 60.0
+LOOK_SECONDS = 0.1
+
+
+class StoryEnds(Exception):
+    """The story cannot go on."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer's headers and its message."""
+
+    headers: Mapping[str, str]
+    message: dict[str, object]
+
+    @classmethod
+    def of(cls, headers: Mapping[str, str], body: str) -> "Reply":
+        """Read an answer; raise StoryEnds if there is no message in it."""
+        try:
+            choices = as_list(as_dict(json.loads(body)).get("choices"))
+        except ValueError:
+            choices = []
+        message = as_dict(as_dict(choices[0] if choices else None).get("message"))
+        if not message:
+            raise StoryEnds("the proxy's answer has no message")
+        return cls(headers, message)
+
+
+class Client(Protocol):
+    """Something that sends a chat request to the proxy."""
+
+    async def ask(self, fields: dict[str, Any]) -> Reply:
+        """Return the answer, or raise StoryEnds."""
+        ...
+
+
+@dataclass(frozen=True)
+class SdkClient:
+    """The proxy's client as most people have it: OpenAI's own."""
+
+    sdk: Any
+    client: Any
+
+    async def ask(self, fields: dict[str, Any]) -> Reply:
+        """Return the answer, or raise StoryEnds."""
+        try:
+            raw = await self.client.chat.completions.with_raw_response.create(**fields)
+        except self.sdk.OpenAIError as error:
+            raise StoryEnds(str(error)) from error
+        return Reply.of(raw.headers, raw.text)
+
+
+@dataclass(frozen=True)
+class PlainClient:
+    """The same without the SDK."""
+
+    url: str
+    api_key: str
+    client: httpx.AsyncClient
+
+    async def ask(self, fields: dict[str, Any]) -> Reply:
+        """Return the answer, or raise StoryEnds."""
+        headers = {"authorization": f"Bearer {self.api_key}"}
+        try:
+            answer = await self.client.post(
+                f"{self.url}/chat/completions", json=fields, headers=headers
+            )
+        except httpx.HTTPError as error:
+            raise StoryEnds(str(error) or type(error).__name__) from error
+        if answer.status_code != 200:
+            raise StoryEnds(f"the proxy answers {answer.status_code}: {answer.text}")
+        return Reply.of(answer.headers, answer.text)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where the story plays: the proxy's root, a key for it, and the model's window."""
+
+    root: str
+    api_key: str
+    window: int
+    has_dashboard: bool = True
+
+
+class Story:
+    """A conversation that goes on turn by turn, as a client's own history does."""
+
+    def __init__(self, client: Client, table: Table, window: int) -> None:
+        self._client = client
+        self._table = table
+        self._window = window
+        self._messages: list[dict[str, object]] = [{"role": "system", "content": SYSTEM}]
+
+    async def tell(self) -> None:
+        """Play all turns."""
+        self._table.begin(self._window)
+        for number, turn in enumerate(turns(self._window), 1):
+            self._messages.append(turn.message())
+            await self._answer(number, turn.short)
+            if self._run_tools(turn):
+                await self._answer(number, "  its result")
+        self._table.end()
+
+    async def _answer(self, number: int, what: str) -> None:
+        """Send the whole history, as clients do, and add the answer to it."""
+        self._table.waiting(number, what)
+        started = time.perf_counter()
+        fields = {"model": MODEL, "messages": self._messages, "tools": TOOLS}
+        reply = await self._client.ask({**fields, "max_tokens": MAX_TOKENS})
+        seconds = time.perf_counter() - started
+        self._table.answered(number, what, Told.by(reply.headers), seconds)
+        self._messages.append({k: v for k, v in reply.message.items() if v is not None})
+
+    def _run_tools(self, turn: Turn) -> bool:
+        """Add the result of each call in the newest answer; tell whether there is one."""
+        calls = [read_call(call) for call in as_list(self._messages[-1].get("tool_calls"))]
+        for call in calls:
+            path = as_text(_arguments(call.arguments).get("path"))
+            content = log_of(path, turn.log_lines)
+            self._messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
+        return bool(calls)
+
+
+def tell_story(stage: Stage, out: TextIO, is_up: Callable[[], bool]) -> None:
+    """Tell the story as long as the proxy is up and somebody reads it."""
+    with suppress(OSError, ValueError):  # from an output that is closed
+        asyncio.run(_tell_while_up(stage, Table(out), is_up))
+
+
+async def _tell_while_up(stage: Stage, table: Table, is_up: Callable[[], bool]) -> None:
+    """Let go of a running request when the proxy stops, so that it does not wait for it."""
+    telling = asyncio.create_task(_tell(stage, table))
+    while not telling.done() and is_up():
+        await asyncio.wait({telling}, timeout=LOOK_SECONDS)
+    telling.cancel()
+    try:
+        await telling
+    except asyncio.CancelledError:
+        return
+    except StoryEnds as end:
+        if is_up():
+            reason = " ".join(str(end).split())[:200]
+            table.say(f"chat-proxy demo: the story ends early: {reason}; the proxy stays up.")
+
+
+async def _tell(stage: Stage, table: Table) -> None:
+    async with httpx.AsyncClient(trust_env=False, timeout=REQUEST_SECONDS) as http:
+        await _wait_for(stage, http)
+        client = make_client(f"{stage.root}/v1", stage.api_key, http)
+        await Story(client, table, stage.window).tell()
+    if stage.has_dashboard:
+        table.say(f"See it all on {stage.root}/dashboard")
+    table.say("The proxy stays up; Ctrl-C stops it.")
+
+
+async def _wait_for(stage: Stage, http: httpx.AsyncClient) -> None:
+    """Wait until the proxy serves: nothing that takes time may come before its start."""
+    try:
+        await http.get(f"{stage.root}/healthz")
+    except httpx.HTTPError as error:
+        raise StoryEnds(str(error) or type(error).__name__) from error
+
+
+def make_client(url: str, api_key: str, http: httpx.AsyncClient) -> Client:
+    """Return a client of OpenAI's SDK if that is installed, else a plain one."""
+    try:
+        # It takes a second to import, and only the story needs it.
+        sdk = importlib.import_module("openai")
+    except ImportError:
+        return PlainClient(url, api_key, http)
+    client = sdk.AsyncOpenAI(base_url=url, api_key=api_key, http_client=http, max_retries=0)
+    return SdkClient(sdk, client)
+
+
+def _arguments(text: str) -> dict[str, object]:
+    try:
+        return as_dict(json.loads(text))
+    except ValueError:
+        return {}

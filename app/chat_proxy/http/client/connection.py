@@ -1,0 +1,248 @@
+"""One connection to an upstream: a request goes out whole, its answer comes back in pieces.
+
+The parser is httptools', the same as on the clients' side.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import httptools
+import httpx
+
+from chat_proxy.http.headers import NUL, RawHeaders
+from chat_proxy.http.write_batch import Message, WriteBatch
+
+# With what waits in front of a client that reads slowly, 128 KiB at most for each stream.
+READ_BYTES = 32 * 1024
+READ_BUFFER_BYTES = 24 * 1024
+MAX_HEADER_BYTES = 32 * 1024
+MAX_HEADERS = 128
+
+
+class NotHttp(httpx.RemoteProtocolError):
+    """What came back is not HTTP, or has headers without end."""
+
+
+class ReusedConnectionClosed(httpx.RemoteProtocolError):
+    """A kept-alive connection was closed before it gave a single byte of this answer."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Asks one question at a time, and may be kept for the next when the answer is whole."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        on_lost: Callable[["Connection"], object],
+        buffer: memoryview,
+        write_batch: WriteBatch,
+    ) -> None:
+        """Read into a buffer which all connections of a loop may share: it is emptied at once."""
+        self.key = ""
+        self.idle_since = 0.0
+        self.status = 0
+        self.headers: RawHeaders = []
+        self.is_whole = True
+        self.has_head = False
+        self._loop = loop
+        self._on_lost = on_lost
+        self._buffer = buffer
+        self.write_batch = write_batch
+        self._parser = lenient_parser(self)
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: httpx.TransportError | None = None
+        self._was_used = False
+        self._was_heard = False
+        self._head_bytes_left = 0
+        self._is_framed = False
+        self._keeps_alive = False
+        self._is_paused = False
+        self._pieces: list[bytes] = []
+        self._held_bytes = 0
+
+    # For whoever asks
+
+    def ask(self, message: Message) -> None:
+        """Send a request; there is news until its answer's status and headers are in."""
+        self.is_whole = self.has_head = self._was_heard = self._is_framed = False
+        self.headers = []
+        self._head_bytes_left = MAX_HEADER_BYTES
+        if self._transport is not None:
+            self.write_batch.send(self._transport, message)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it gave an answer before, and not a byte of this one."""
+        return self._was_used and not self._was_heard
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to take, or nothing more to come."""
+        return self.is_whole or bool(self._pieces)
+
+    def news(self) -> asyncio.Future[None]:
+        """Return what is done when something happens to the connection; raise if nothing can."""
+        if self._error is not None:
+            raise self._error
+        if self._transport is None:
+            raise httpx.ReadError("closed")
+        self._waiter = waiter = self._loop.create_future()
+        return waiter
+
+    def take(self) -> bytes:
+        """Return what has arrived of the body, and read on."""
+        pieces = self._pieces
+        chunk = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self._held_bytes = 0
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+        return chunk
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the answer was read to its end."""
+        return self.is_whole and not self._pieces
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection is there no more."""
+        return self._transport is None
+
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether another question may be asked."""
+        if not self._keeps_alive or self._transport is None:
+            return False
+        return self.is_whole and not self._pieces
+
+    def break_off(self) -> None:
+        """Close at once: a plain close waits until the upstream has taken what is unsent."""
+        self._keeps_alive = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _tell(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            self.write_batch.wake()
+            waiter.set_result(None)
+
+    # For the event loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Be ready for a question."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's own signature
+        """Offer room for as much as may be read in one go."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Parse, and stop reading when nobody takes what came."""
+        if self.is_whole:
+            # It speaks unasked: that is no answer to the next question.
+            self.break_off()
+            return
+        self._was_heard = True
+        try:
+            self._parser.feed_data(self._buffer[:nbytes])
+        except httptools.HttpParserUpgrade:
+            self._keeps_alive = False
+        except httptools.HttpParserError as error:
+            self._fail(NotHttp(type(error).__name__))
+            self.break_off()
+        if not self.has_head:
+            self._head_bytes_left -= nbytes
+            if self._head_bytes_left <= 0:
+                self._fail(NotHttp("headers without end"))
+                self.break_off()
+        if self._held_bytes > READ_BUFFER_BYTES and not self._is_paused:
+            self._pause()
+        self._tell()
+
+    def _pause(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End an answer that has no other end; any other that is not whole is broken."""
+        self._transport = None
+        if exc is None and self.has_head and not self._is_framed:
+            self.is_whole = True
+        self._fail(httpx.ReadError(type(exc).__name__ if exc else "closed"))
+        self._tell()
+        self._on_lost(self)
+
+    def _fail(self, error: httpx.TransportError) -> None:
+        """Note why no more will come; the first reason counts."""
+        self._keeps_alive = False
+        if self._error is None and not self.is_whole:
+            self._error = error
+
+    # For the parser
+
+    def on_message_begin(self) -> None:
+        """Notice another answer behind a whole one, however little of it is there."""
+        if self.is_whole:
+            self._keeps_alive = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; what stands behind the body is dropped."""
+        if self.has_head or NUL in value:
+            return
+        name = name.lower()
+        self.headers.append((name, value))
+        if name in _FRAMING:
+            self._is_framed = name == b"content-length" or b"chunked" in value.lower()
+
+    def on_headers_complete(self) -> None:
+        """Let the answer begin, unless it is only on its way: a 1xx is forgotten."""
+        if self.has_head:
+            self._keeps_alive = False  # a second answer that nobody asked for
+            return
+        if len(self.headers) > MAX_HEADERS or self._is_head_too_large():
+            raise NotHttp("headers without end")
+        status = self._parser.get_status_code()
+        if status < 200 and status != 101:
+            self.headers = []
+            return
+        self.status = status
+        self.has_head = self._was_used = True
+        self._keeps_alive = self._parser.should_keep_alive()
+
+    def _is_head_too_large(self) -> bool:
+        """Measure a head that came in several reads; one read has room for no more than a head."""
+        if self._head_bytes_left == MAX_HEADER_BYTES:
+            return False
+        return sum([len(name) + len(value) for name, value in self.headers]) > MAX_HEADER_BYTES
+
+    def on_body(self, body: bytes) -> None:
+        """Hold a piece until it is read; what stands behind a whole answer is dropped."""
+        if self.is_whole:
+            return
+        self._pieces.append(body)
+        self._held_bytes += len(body)
+
+    def on_message_complete(self) -> None:
+        """Note that the answer is whole."""
+        if self.has_head:
+            self.is_whole = True
+
+
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+
+
+def lenient_parser(protocol: Connection) -> httptools.HttpResponseParser:
+    """Return a parser that forgives servers what every client forgives them."""
+    parser = httptools.HttpResponseParser(protocol)
+    parser.set_dangerous_leniencies(
+        lenient_headers=True,
+        lenient_optional_cr_before_lf=True,
+        lenient_spaces_after_chunk_size=True,
+    )
+    return parser

@@ -1,0 +1,112 @@
+"""The proxy's own answer to a command, in the form of a model's: whole or as a stream."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from chat_proxy.chat.body.request import ChatRequest
+from chat_proxy.chat.body.splice import dumped
+from chat_proxy.proxy.lifecycle.sse_keepalive import SseKeepalive
+from chat_proxy.proxy.manual.command import Command
+from chat_proxy.proxy.manual.compact import (
+    ManualOptions,
+    ManualResult,
+    compact_manually,
+    record_manual,
+)
+from chat_proxy.proxy.request_context import RequestContext
+from chat_proxy.proxy.routing.model_route import ModelRoute
+from chat_proxy.proxy.services import Services
+from chat_proxy.proxy.session.request import counted_request
+
+COMPLETE = "Compact Complete!"
+FAILED = "The conversation was not compacted:"
+NOTHING_LOST = "Nothing was changed or lost; you can go on, or try again later."
+DONE = b"data: [DONE]\n\n"
+# What the upstream counted for this answer: nothing, as no model wrote it. What a summary costs
+# is no part of any client's usage; the metrics of side-queries have it.
+NO_USAGE = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+
+
+async def answer_command(
+    command: Command, to: ModelRoute, context: RequestContext, services: Services
+) -> None:
+    """Compact what stands before a command, and answer in the model's place."""
+    record = context.record
+    async with SseKeepalive(context, to.policy.summary.keep_alive_seconds):
+        compaction = await counted_request(
+            command.before, context.caller, record.request_id, services
+        )
+        done = await compact_manually(
+            compaction, services, ManualOptions(instruction=command.instruction)
+        )
+    record_manual(record, done, len(compaction.conversation))
+    await send(command.request, told(done), context)
+
+
+def told(done: ManualResult) -> str:
+    """Return what became of the conversation, as the user reads it."""
+    if done.has_failed:
+        return f"{FAILED} {done.note} {NOTHING_LOST}"
+    if done.checkpoint is None:
+        return done.note
+    count = done.messages_compacted
+    figures = (
+        f"{count:,} message{'' if count == 1 else 's'} compacted, "
+        f"{done.tokens_before:,} → {done.tokens_after:,} tokens."
+    )
+    return "\n\n".join(filter(None, (COMPLETE, figures, done.note, done.summary)))
+
+
+async def send(request: ChatRequest, text: str, context: RequestContext) -> None:
+    """Send the answer in the form that was asked for; signs of life may have begun it."""
+    sink, record = context.sink, context.record
+    head = {
+        "id": f"chatcmpl-{record.request_id}",
+        "created": int(time.time()),
+        "model": request.model,
+    }
+    body = streamed(head, text, request) if request.streams else whole(head, text)
+    form = b"text/event-stream; charset=utf-8" if request.streams else b"application/json"
+    record.status = 200
+    record.bytes_out = len(body)
+    if sink.started:
+        await sink.end(body)
+        return
+    headers = [
+        (b"content-type", form),
+        (b"cache-control", b"no-cache"),
+        *record.response_headers(),
+    ]
+    await sink.answer(200, headers, body)
+
+
+def whole(head: dict[str, Any], text: str) -> bytes:
+    """Return the answer in one piece."""
+    message = {"role": "assistant", "content": text, "refusal": None}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    return dumped({**head, "object": "chat.completion", "choices": [choice], "usage": NO_USAGE})
+
+
+def streamed(head: dict[str, Any], text: str, request: ChatRequest) -> bytes:
+    """Return the answer as events, with a count of its tokens if the client asks for one."""
+    options = request.fields.get("stream_options")
+    counts = type(options) is dict and options.get("include_usage") is True
+    chunk = {**head, "object": "chat.completion.chunk", **({"usage": None} if counts else {})}
+    return b"".join(events(chunk, text, counts=counts))
+
+
+def events(chunk: dict[str, Any], text: str, *, counts: bool) -> Iterator[bytes]:
+    """Yield the events of a stream: who speaks, what is said, the end."""
+    start = {"role": "assistant", "content": ""}
+    for delta, reason in ((start, None), ({"content": text}, None), ({}, "stop")):
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        yield event({**chunk, "choices": [choice]})
+    if counts:
+        yield event({**chunk, "choices": [], "usage": NO_USAGE})
+    yield DONE
+
+
+def event(document: dict[str, Any]) -> bytes:
+    """Return a document as a server-sent event."""
+    return b"data: " + dumped(document) + b"\n\n"

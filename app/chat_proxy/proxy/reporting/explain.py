@@ -1,0 +1,167 @@
+"""What the proxy sees in a request, told as a document."""
+
+import asyncio
+from typing import Any
+
+from chat_proxy.chat.body.request import ChatRequest
+from chat_proxy.chat.conversation import Conversation
+from chat_proxy.proxy.compacting.compact import compact
+from chat_proxy.proxy.reporting.stage_effects import with_outcome
+from chat_proxy.proxy.routing.caller import Caller
+from chat_proxy.proxy.services import Services
+from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult, counted_request
+from chat_proxy.proxy.sizing.measure import Measured
+from chat_proxy.proxy.sizing.request_counter import RequestCounter
+from chat_proxy.tokens.counter import RequestCount, count_request
+from chat_proxy.tokens.token_counter import TokenCounter
+from chat_proxy.tokens.tools import tools_tokens
+
+KINDS = (
+    "text",
+    "reasoning",
+    "tool_calls",
+    "tool_results",
+    "tools",
+    "images",
+    "documents",
+    "audio",
+    "video",
+    "overhead",
+)
+
+
+async def explain(request: ChatRequest, caller: Caller, services: Services) -> dict[str, Any]:
+    """Return the request's explanation, or raise InvalidValue; nothing is sent to the model."""
+    compaction = await counted_request(request, caller, "", services, is_dry_run=True)
+    measured = compaction.measured
+    counter = services.tokenizers.of(measured.rules)
+    outcome = await compact(compaction, services)
+    told = await asyncio.to_thread(explanation, request, measured, counter)
+    after = await weights_after(compaction, outcome, services)
+    return with_outcome(told, measured, outcome, after) | {"mode": compaction.policy.mode}
+
+
+async def weights_after(
+    compaction: CompactionRequest, outcome: CompactionResult, services: Services
+) -> list[int]:
+    """Return the request's tokens behind each stage that changes it."""
+    request_counter = RequestCounter(compaction.request, compaction.measured, services.tokenizers)
+    return [
+        (await request_counter.count_conversation(step.conversation)).tokens
+        for step in outcome.steps
+    ]
+
+
+def explanation(request: ChatRequest, measured: Measured, counter: TokenCounter) -> dict[str, Any]:
+    """Return tokens by message and kind, the conversation's structure, window and budget."""
+    return {
+        "model": request.model,
+        "tokens": tokens_of(measured),
+        "window": window_of(measured),
+        "budget": budget_of(measured),
+        "messages": messages_of(measured, counter),
+        "tools": tools_of(request, measured, counter),
+        **structure_of(measured.conversation),
+    }
+
+
+def tokens_of(measured: Measured) -> dict[str, Any]:
+    """Return the request's tokens as counted, and as this upstream would count them."""
+    calibration = measured.calibration
+    return {
+        "total": measured.tokens,
+        "counted": measured.counted.total,
+        "by_kind": by_kind(measured.counted),
+        "encoding": measured.rules.encoding,
+        "single_digits": measured.rules.single_digits,
+        "is_guess": measured.counted.is_guess,
+        "calibration": {
+            **{kind: round(cost, 4) for kind, cost in calibration.factors._asdict().items()},
+            "lessons": calibration.lessons,
+        },
+    }
+
+
+def by_kind(count: RequestCount) -> dict[str, int]:
+    """Return the kinds of tokens that there are any of."""
+    return {kind: tokens for kind in KINDS if (tokens := getattr(count, kind))}
+
+
+def window_of(measured: Measured) -> dict[str, Any] | None:
+    """Return the window and who told it, and what the prompt alone may take if that is less."""
+    window = measured.window
+    if window is None:
+        return None
+    told = {"tokens": window.tokens, "source": window.source}
+    return told | ({"input_limit": window.input_limit} if window.input_limit else {})
+
+
+def budget_of(measured: Measured) -> dict[str, int | bool] | None:
+    """Return the budget and where the request stands in it."""
+    budget = measured.budget
+    if budget is None:
+        return None
+    return {
+        "usable": budget.usable,
+        "reserve": budget.reserve,
+        "trigger": budget.trigger,
+        "prepare": budget.prepare,
+        "is_over_trigger": measured.tokens >= budget.trigger,
+    }
+
+
+def messages_of(measured: Measured, counter: TokenCounter) -> list[dict[str, Any]]:
+    """Return every message with its tokens, by kind, and where it belongs."""
+    conversation = measured.conversation
+    turns = {n: i for i, turn in enumerate(conversation.turns) for n in range(turn.start, turn.end)}
+    groups = {n: i for i, group in enumerate(conversation.groups) for n in range(*group)}
+    told = []
+    for index, message in enumerate(conversation.messages):
+        count = count_request([message], None, counter, measured.rules)
+        overhead = count.overhead - measured.rules.reply_tokens
+        told.append(
+            {
+                "index": index,
+                "role": message.role,
+                "tokens": measured.counted.messages[index],
+                "by_kind": by_kind(count) | {"overhead": overhead},
+                "turn": turns.get(index),
+                "group": groups[index],
+            }
+        )
+    return told
+
+
+def tools_of(
+    request: ChatRequest, measured: Measured, counter: TokenCounter
+) -> list[dict[str, Any]]:
+    """Return every tool definition with its tokens, in today's form or the legacy one."""
+    tools = request.fields.get("tools") or request.fields.get("functions")
+    if not isinstance(tools, list):
+        return []
+    style = measured.rules.tools_style
+    empty = tools_tokens([{}], counter, style)
+    return [
+        {"name": tool_name(tool), "tokens": max(0, tools_tokens([tool], counter, style) - empty)}
+        for tool in tools
+    ]
+
+
+def tool_name(tool: object) -> str:
+    """Return a tool's name, empty if it has none."""
+    fields = tool if isinstance(tool, dict) else {}
+    function = fields.get("function")
+    name = (function if isinstance(function, dict) else fields).get("name")
+    return name if isinstance(name, str) else ""
+
+
+def structure_of(conversation: Conversation) -> dict[str, Any]:
+    """Return turns, groups and seams."""
+    return {
+        "turns": [
+            {"start": turn.start, "end": turn.end, "users": list(turn.users)}
+            for turn in conversation.turns
+        ],
+        "groups": [[group.start, group.end] for group in conversation.groups],
+        "seams": list(conversation.seams),
+    }

@@ -1,0 +1,107 @@
+"""What the settings say about one model: the common ones, or those its registry entry overrides."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import lru_cache
+from hashlib import sha256
+from math import ceil
+
+from chat_proxy.compaction.budget import Budget, BudgetPolicy
+from chat_proxy.compaction.pipeline import Pipeline
+from chat_proxy.compaction.stages.order import StagePolicies
+from chat_proxy.proxy.routing.summary_policy import SummaryPolicy
+from chat_proxy.registry.model_card import ModelCard
+from chat_proxy.tokens.counter import RequestCount
+from chat_proxy.tokens.overheads import CountingRules, UpstreamKind, rules_for
+
+REMEMBERED_RULES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPolicy:
+    """How a model's requests are counted, when they are too long, and what is done about it."""
+
+    mode: str
+    context_window: int | None
+    budget: BudgetPolicy
+    encoding: str
+    image_tokens: int
+    stages: StagePolicies
+    idle_seconds: float
+    summary: SummaryPolicy
+    replays: bool
+    clips_output: bool
+    pipeline: Pipeline = field(init=False)
+    fingerprint: bytes = field(init=False)
+    """Names all that decides what is kept of a conversation."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pipeline", Pipeline(self.stages))
+        substance = f"{_plain(self.stages)} {self.summary.substance}"
+        object.__setattr__(self, "fingerprint", sha256(substance.encode()).digest())
+
+    def least_gain(self, budget: Budget) -> int:
+        """Return the tokens that clearing must win at least."""
+        return min(self.stages.clear_old_tool_output.minimum_tokens, budget.window // 8)
+
+    def most_gain(self, count: RequestCount, ratio: float, budget: Budget) -> float:
+        """Return the tokens that clearing can win at most, without shortening anything."""
+        results = self.stages.clear_old_tool_output.most_cleared(
+            ceil(count.tool_results * ratio), ceil(max(count.messages, default=0) * ratio), budget
+        )
+        return results + count.media * ratio
+
+
+class ModelPolicies:
+    """The policy of every model, and the counting rules that follow from it."""
+
+    def __init__(self, common: ModelPolicy, own: Mapping[str, ModelPolicy]) -> None:
+        self._common = common
+        self._own = own
+        self._rules = lru_cache(maxsize=REMEMBERED_RULES)(self._make_rules)
+
+    @property
+    def count_anything(self) -> bool:
+        """Whether the requests of any model are counted at all."""
+        return any(policy.mode != "off" for policy in (self._common, *self._own.values()))
+
+    @property
+    def default_encoding(self) -> str:
+        """The encoding that most requests will need."""
+        return self._common.encoding
+
+    def of(self, card: ModelCard) -> ModelPolicy:
+        """Return the model's policy."""
+        return self._own.get(card.name, self._common)
+
+    def rules(self, card: ModelCard, model: str, kind: UpstreamKind) -> CountingRules:
+        """Return how the model's requests are counted; the registry's word goes first."""
+        return self._rules(card.name, card.encoding, card.image_family, model, kind)
+
+    def _make_rules(
+        self,
+        name: str,
+        encoding: str | None,
+        image_family: str | None,
+        model: str,
+        kind: UpstreamKind,
+    ) -> CountingRules:
+        policy = self._own.get(name, self._common)
+        return rules_for(
+            model,
+            kind,
+            encoding=encoding,
+            image_family=image_family,
+            default_encoding=policy.encoding,
+            image_tokens=policy.image_tokens,
+        )
+
+
+def _plain(value: object) -> str:
+    """Return a policy as text that is the same in every process: sets in order."""
+    if is_dataclass(value):
+        members = (f"{item.name}={_plain(getattr(value, item.name))}" for item in fields(value))
+        return f"{type(value).__name__}({','.join(members)})"
+    if isinstance(value, frozenset):
+        return repr(sorted(value))
+    return repr(value)

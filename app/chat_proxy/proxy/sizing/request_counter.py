@@ -1,0 +1,63 @@
+"""Weighs a request's conversation, as it came and as it became, in its upstream's own tokens."""
+
+from functools import partial
+from math import ceil
+
+from chat_proxy.chat.body.request import ChatRequest
+from chat_proxy.chat.conversation import Conversation
+from chat_proxy.compaction.budget import Budget
+from chat_proxy.compaction.stages.clear_stage import Pressure
+from chat_proxy.proxy.sizing.measure import Measured, TokenCount
+from chat_proxy.proxy.sizing.tokenizers import Tokenizers, definitions_of
+from chat_proxy.tokens.counter import count_request, media_tokens
+
+
+class RequestCounter:
+    """Weighs the conversations of one request."""
+
+    def __init__(self, request: ChatRequest, measured: Measured, tokenizers: Tokenizers) -> None:
+        self._request = request
+        self._measured = measured
+        self._tokenizers = tokenizers
+        self._counter = tokenizers.of(measured.rules)
+
+    async def count_conversation(self, conversation: Conversation) -> TokenCount:
+        """Return the request's tokens with this conversation."""
+        measured = self._measured
+        if conversation is measured.conversation:
+            return measured.token_count
+        count = await self._tokenizers.count(self._request, conversation, measured.rules)
+        return TokenCount(count, measured.calibration.estimate(count))
+
+    def count_conversation_in_thread(self, conversation: Conversation) -> TokenCount:
+        """Return the same, however long it takes: for a thread."""
+        tools, choice, form, _ = definitions_of(self._request.options, conversation)
+        count = count_request(
+            conversation.messages,
+            tools,
+            self._counter,
+            self._measured.rules,
+            tool_choice=choice,
+            response_format=form,
+        )
+        return TokenCount(count, self._measured.calibration.estimate(count))
+
+    def pressure_on(self, conversation: Conversation, budget: Budget) -> Pressure:
+        """Return how hard the conversation presses against its window; for a thread."""
+        token_count = self.count_conversation_in_thread(conversation)
+        return Pressure(
+            budget,
+            token_count.sizes,
+            partial(self.count, ratio=token_count.ratio),
+            partial(self._media_of, conversation, token_count.ratio),
+            token_count.tokens - budget.target,
+        )
+
+    def count(self, text: str, ratio: float = 1.0) -> int:
+        """Return a text's tokens."""
+        return ceil(self._counter.count(text) * ratio)
+
+    def _media_of(self, conversation: Conversation, ratio: float, index: int) -> list[int]:
+        rules = self._measured.rules
+        media = conversation.messages[index].media()
+        return [ceil(media_tokens(medium, rules) * ratio) for medium in media]

@@ -1,0 +1,248 @@
+"""The summaries under way: one for each history, waited for by all who need it, owned by none."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+
+from chat_proxy.caches import RecentCache
+from chat_proxy.compaction.checkpoint import Checkpoint
+from chat_proxy.errors import UpstreamError
+from chat_proxy.proxy.session.checkpoints import Checkpoints, Scope
+from chat_proxy.proxy.session.history_hashes import HistoryHashes
+from chat_proxy.proxy.summaries.fair_slots import FairSlots
+from chat_proxy.store.lease import Leases, renewed
+from chat_proxy.telemetry.logs import WARNING, log, log_exception
+from chat_proxy.telemetry.metrics import Metrics
+from chat_proxy.upstream.breaker import Breakers
+
+PREPARED = "prepared"
+WRITING = "writing"
+PAUSES_SECONDS = (60.0, 300.0, 900.0)
+GROWTH = 1.1
+REMEMBERED_FAILURES = 10_000
+REMEMBERED_FLIGHTS = 200
+REMEMBERED_MODELS = 1_000
+LEASE_SECONDS = 10.0
+POLL_SECONDS = 1.1
+MOST_AHEAD = 64
+"""Tasks beyond which nothing is prepared: each holds a whole request."""
+BREAKER_FAILURES = 5
+BREAKER_SECONDS = 30.0
+
+SummaryTask = asyncio.Task[Checkpoint | None]
+_Key = tuple[Scope, bytes, int, str]
+Write = Callable[[], Awaitable[Checkpoint]]
+
+
+class SummaryFailed(Exception):
+    """There is no summary; `reason` comes from a closed set."""
+
+    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryJob:
+    """A summary to be written: for whom, of which history, at which size it was needed."""
+
+    scope: Scope
+    conversation: bytes
+    """The link of the conversation's beginning, which its failures are remembered by."""
+    link: bytes
+    """The link that the summary reaches to: what may not be written twice at once."""
+    start: int
+    """How many messages a summary stands for already: from another start it is another one."""
+    tokens: int
+    timeout_seconds: float
+    history: HistoryHashes
+    write: Write
+    wish: str = ""
+    """What the user wants of the summary, which then is no other request's."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    count: int
+    until: float
+    tokens: int
+    """The size below which it is not tried again, whatever the time; 0 if only time matters."""
+    reason: str
+
+
+class SummaryJobs:
+    """Writes summaries in tasks of their own, so that a client who leaves takes none along."""
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        leases: Leases,
+        metrics: Metrics,
+        concurrency: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._leases = leases
+        self._metrics = metrics
+        self._slots = FairSlots(concurrency)
+        self._clock = clock
+        self._running: dict[_Key, SummaryTask] = {}
+        self._finished: RecentCache[_Key, SummaryTask] = RecentCache(REMEMBERED_FLIGHTS)
+        self._previewing: dict[tuple[Scope, bytes], asyncio.Task[None]] = {}
+        self._not_needed: RecentCache[tuple[Scope, bytes], int] = RecentCache(REMEMBERED_FAILURES)
+        self._failures: RecentCache[tuple[Scope, bytes], _Failure] = RecentCache(
+            REMEMBERED_FAILURES
+        )
+        self.breakers = Breakers(BREAKER_FAILURES, BREAKER_SECONDS, clock)
+        self.unwanted: RecentCache[str, frozenset[str]] = RecentCache(REMEMBERED_MODELS)
+        """The fields that a model will not have, by its seat's name."""
+
+    def under_way(self, scope: Scope, links: Collection[bytes]) -> SummaryTask | None:
+        """Return the summary that is being written of a prefix of this history."""
+        for (its_scope, link, *_), task in self._running.items():
+            if its_scope == scope and link in links:
+                return task
+        return None
+
+    def may_try(self, scope: Scope, conversation: bytes, tokens: int) -> bool:
+        """Tell whether a summary of this conversation may be tried: not soon after a failure."""
+        failure = self._failures.get((scope, conversation))
+        if failure is None:
+            return True
+        return self._clock() >= failure.until and tokens >= failure.tokens
+
+    def reason_of(self, job: SummaryJob) -> str:
+        """Return why the last summary of this conversation failed."""
+        failure = self._failures.get((job.scope, job.conversation))
+        return failure.reason if failure else "unavailable"
+
+    def look_ahead(
+        self, key: tuple[Scope, bytes], tokens: int, look: Callable[[], Awaitable[bool]]
+    ) -> None:
+        """See behind the scenes whether a summary is needed soon, one look for a conversation.
+
+        Where nothing was to be won, nobody looks again until it has grown.
+        """
+        if key in self._previewing or tokens < (self._not_needed.get(key) or 0):
+            return
+        if len(self._previewing) + len(self._running) >= MOST_AHEAD:
+            return
+        task = asyncio.create_task(self._look(key, tokens, look))
+        self._previewing[key] = task
+        task.add_done_callback(lambda _: self._previewing.pop(key, None))
+
+    async def _look(
+        self, key: tuple[Scope, bytes], tokens: int, look: Callable[[], Awaitable[bool]]
+    ) -> None:
+        try:
+            if not await look():
+                self._not_needed.put(key, int(tokens * GROWTH))
+        except Exception as error:  # noqa: BLE001 - features fail open
+            log_exception("a summary could not be prepared", error)
+            self._not_needed.put(key, int(tokens * GROWTH))
+
+    def begin(self, job: SummaryJob) -> SummaryTask:
+        """Begin to write a summary, or join whoever writes it already, or just has."""
+        key = (job.scope, job.link, job.start, job.wish)
+        task = self._running.get(key) or self._finished.get(key)
+        if task is None:
+            task = self._running[key] = asyncio.create_task(self._write(job))
+            task.add_done_callback(partial(self._finish, key))
+        return task
+
+    async def wait(self, task: SummaryTask) -> Checkpoint | None:
+        """Wait for a summary; whoever stops waiting leaves it to the others."""
+        self._metrics.summary_waits.inc()
+        return await asyncio.shield(task)
+
+    def _finish(self, key: _Key, task: SummaryTask) -> None:
+        """Keep a flight in mind for those who looked for its summary a moment too early."""
+        del self._running[key]
+        if not task.cancelled() and task.result() is not None:
+            self._finished.put(key, task)
+
+    async def close(self) -> None:
+        """Stop writing; what is not kept yet is written anew another time."""
+        tasks = [*self._previewing.values(), *self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _write(self, job: SummaryJob) -> Checkpoint | None:
+        try:
+            async with asyncio.timeout(job.timeout_seconds):
+                checkpoint = await self._written_once(job)
+        except TimeoutError:
+            self._failed(job, SummaryFailed("timeout"))
+        except SummaryFailed as failure:
+            self._failed(job, failure)
+        except UpstreamError as error:
+            self._failed(job, SummaryFailed(error.code))
+        except Exception as error:  # noqa: BLE001 - features fail open
+            log_exception("a summary failed by a mistake in the proxy", error)
+            self._failed(job, SummaryFailed("mistake"))
+        else:
+            self._failures.forget((job.scope, job.conversation))
+            return checkpoint
+        return None
+
+    async def _written_once(self, job: SummaryJob) -> Checkpoint:
+        """Write a summary, unless another process does: then wait for theirs.
+
+        One that dies while it writes loses its lease, and somebody else takes over.
+        """
+        name = job.link + job.wish.encode("utf-8", "replace")
+        key = self._checkpoints.address(job.scope, name, WRITING)
+        while True:
+            lease = await self._leases.lease(key, LEASE_SECONDS)
+            theirs = await self._written_elsewhere(job)
+            if lease is not None:
+                async with renewed(lease, LEASE_SECONDS):
+                    return theirs or await self._written(job)
+            if theirs is not None:
+                return theirs
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _written(self, job: SummaryJob) -> Checkpoint:
+        started = self._clock()
+        async with self._slots.slot(job.scope.tenant):
+            checkpoint = await job.write()
+        seconds = self._clock() - started
+        self._metrics.summaries.labels("written").inc()
+        self._metrics.summary_seconds.observe(seconds)
+        log(
+            "a summary was written",
+            folded_messages=checkpoint.folded_until,
+            chars=len(checkpoint.text),
+            seconds=round(seconds, 2),
+        )
+        history, until = job.history, checkpoint.until
+        await self._checkpoints.keep(
+            job.scope, history.link_at(until), checkpoint, PREPARED, root=history.root_at(until)
+        )
+        return checkpoint
+
+    async def _written_elsewhere(self, job: SummaryJob) -> Checkpoint | None:
+        """Return a summary of this span that another process has written by now."""
+        if job.wish:
+            return None
+        history = job.history
+        reach = history.links.index(job.link) + 1
+        seams = [seam for seam in history.seams if seam <= reach]
+        found = await self._checkpoints.find(job.scope, seams, history.links, PREPARED)
+        return found if found is not None and found.folded_until > job.start else None
+
+    def _failed(self, job: SummaryJob, failure: SummaryFailed) -> None:
+        """Leave the conversation alone for a while, longer each time."""
+        key = (job.scope, job.conversation)
+        before = self._failures.get(key)
+        count = before.count + 1 if before else 1
+        pause = max(PAUSES_SECONDS[min(count, 3) - 1], failure.retry_after or 0)
+        least = int(job.tokens * GROWTH) if failure.reason == "no_gain" else 0
+        self._failures.put(key, _Failure(count, self._clock() + pause, least, failure.reason))
+        self._metrics.summaries.labels("failed").inc()
+        self._metrics.summary_failures.labels(failure.reason).inc()
+        log("no summary was written", WARNING, reason=failure.reason, next_try_seconds=pause)

@@ -1,0 +1,132 @@
+"""`/dashboard`: a page for operators, its figures as JSON, and live as server-sent events.
+
+A plain ASGI app, so that no answer below `/dashboard` leaves without the security headers.
+"""
+
+from ipaddress import ip_address
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from chat_proxy.errors import InvalidApiKey, MethodNotAllowed, NotFound, Overloaded, ProxyError
+from chat_proxy.proxy.services import Services
+from chat_proxy.routes.dashboard.event_stream import EventStream
+from chat_proxy.routes.dashboard.page_files import page_files
+from chat_proxy.routes.dashboard.snapshot import Feed, snapshot
+from chat_proxy.routes.front.error_responses import response_of
+from chat_proxy.routes.front.identity import AdminGate
+
+ROOT = "/dashboard"
+METHODS = ("GET", "HEAD")
+MOST_VIEWERS = 20
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class StrangeHost(NotFound):
+    """Without CHAT_PROXY_AUTH_ADMIN_KEY the dashboard is served under addresses and local names."""
+
+    status = 403
+    code = "strange_host"
+
+
+class Dashboard:
+    """Answers everything at and below `/dashboard`."""
+
+    def __init__(self, services: Services, admin: AdminGate, *, has_key: bool) -> None:
+        self._services = services
+        self._admin = admin
+        self._has_key = has_key
+        self._files = page_files()
+        self._viewers = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope)
+        try:
+            answer = await self._answer(request)
+        except ProxyError as error:
+            answer = refusal(error)
+        self._viewers += isinstance(answer, EventStream)
+        try:
+            await answer(scope, receive, send)
+        finally:
+            self._viewers -= isinstance(answer, EventStream)
+
+    async def _answer(self, request: Request) -> ASGIApp:
+        self._check_host(request)
+        if request.method not in METHODS:
+            raise MethodNotAllowed(METHODS)
+        path = request.url.path.removeprefix(ROOT)
+        if path == "":
+            return self._page(request)
+        if path == "/":
+            return Response(status_code=308, headers={**HEADERS, "location": "../dashboard"})
+        if (file := self._files.get(path[1:])) is not None:
+            return Response(file.content, headers=HEADERS, media_type=file.media_type)
+        self._admin.check(request.headers.raw)
+        return await self._figures(path, request)
+
+    def _page(self, request: Request) -> Response:
+        """Return the page, also to who has no key yet: it asks for it, and shows nothing else."""
+        try:
+            self._admin.check(request.headers.raw)
+            status = 200
+        except InvalidApiKey as error:
+            status = error.status
+        page = self._files["index.html"]
+        return Response(page.content, status, HEADERS, page.media_type)
+
+    async def _figures(self, path: str, request: Request) -> ASGIApp:
+        """Return what only operators may see."""
+        chat_log = self._services.chat_log
+        if path == "/events" and request.method == "GET":
+            if self._viewers >= MOST_VIEWERS:
+                raise Overloaded("Too many dashboards are open.", retry_after=5)
+            return EventStream(Feed(self._services), self._services.drain, HEADERS)
+        if path == "/data":
+            await chat_log.history.refresh()
+            return json_answer(orjson.dumps(snapshot(self._services)))
+        if path.startswith("/detail/"):
+            detail = await chat_log.history.detail(path.removeprefix("/detail/"))
+            if detail is not None:
+                return json_answer(detail)
+        raise NotFound
+
+    def _check_host(self, request: Request) -> None:
+        """Refuse names that anyone could point at us: a page of theirs could read ours (F15)."""
+        if not self._has_key and not is_local_name(request.url.hostname or ""):
+            raise StrangeHost
+
+
+def json_answer(body: bytes) -> Response:
+    """Return the figures as a response."""
+    return Response(body, headers=HEADERS, media_type="application/json")
+
+
+def refusal(error: ProxyError) -> Response:
+    """Return the error as a response."""
+    response = response_of(error)
+    response.headers.update(HEADERS)
+    return response
+
+
+def is_local_name(host: str) -> bool:
+    """Tell whether a host is an address, or a name that the public DNS does not give out."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return "." not in host or host.endswith((".localhost", ".local", ".internal"))
+    return True

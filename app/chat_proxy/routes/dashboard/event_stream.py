@@ -1,0 +1,78 @@
+"""Server-sent events: one document after another for as long as the viewer stays."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from chat_proxy.proxy.lifecycle.drain import Drain
+
+LOOK_SECONDS = 0.4
+PING_SECONDS = 15.0
+
+
+class News(Protocol):
+    """Where the documents come from."""
+
+    async def news(self) -> dict[str, Any] | None:
+        """Return the next document, or None if there is none yet."""
+        ...
+
+
+class EventStream:
+    """An answer that goes on until the viewer leaves or the server stops."""
+
+    def __init__(
+        self,
+        feed: News,
+        drain: Drain,
+        headers: Mapping[str, str],
+        ping_seconds: float = PING_SECONDS,
+    ) -> None:
+        self._feed = feed
+        self._drain = drain
+        self._headers = {**headers, "content-type": "text/event-stream", "x-accel-buffering": "no"}
+        self._ping_seconds = ping_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI
+        """Send the events; whoever leaves ends them."""
+        headers = [(name.encode(), value.encode()) for name, value in self._headers.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        sending = asyncio.create_task(self._send_events(send))
+        leaving = asyncio.create_task(until_gone(receive))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            if not sending.done():
+                sending.cancel()
+            await asyncio.wait({sending, leaving})
+        if not sending.cancelled():
+            sending.result()
+
+    async def _send_events(self, send: Send) -> None:
+        clock = asyncio.get_running_loop().time
+        last = clock()
+        while not self._drain.is_stopping:
+            document = await self._feed.news()
+            if document is not None:
+                await send(body(b"data: " + orjson.dumps(document) + b"\n\n"))
+                last = clock()
+            elif clock() - last >= self._ping_seconds:
+                await send(body(b": still here\n\n"))
+                last = clock()
+            await asyncio.sleep(LOOK_SECONDS)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def body(data: bytes) -> dict[str, Any]:
+    """Return a piece of the answer, more to come."""
+    return {"type": "http.response.body", "body": data, "more_body": True}
+
+
+async def until_gone(receive: Receive) -> None:
+    """Wait until the viewer leaves."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,174 @@
+"""The client's side of an exchange: the one owner of its `receive` and `send`."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from io import BytesIO
+from typing import Any, Protocol, cast
+
+from starlette.types import Message, Receive, Scope, Send
+
+from chat_proxy.errors import ClientGone, RequestTooLarge, UnsupportedContentEncoding
+from chat_proxy.http.headers import RawHeaders, values_of
+from chat_proxy.proxy.lifecycle.admission import Admission
+from chat_proxy.proxy.lifecycle.cancellation import Cancellation
+from chat_proxy.proxy.request_context import RequestContext
+
+# What the server's protocol puts into the scope: the error by which it refused the request's rest,
+# and as an extension shorter ways than ASGI's messages. Other servers have neither.
+REFUSED = "chat_proxy.refused"
+SHORTCUTS = "chat_proxy.shortcuts"
+
+
+class Shortcuts(Protocol):
+    """What our own server does for a request beside ASGI's messages."""
+
+    def take_whole(self) -> bytes | None:
+        """Return the body if all of it is there: no message for it, and nothing to wait for."""
+        ...
+
+    def answer(self, status: int, headers: RawHeaders, body: bytes) -> bool:
+        """Send a whole answer with its length, in one step; False if the client is not ready."""
+        ...
+
+    def watch(self, lost: Callable[[], None]) -> None:
+        """Have `lost` called when the connection is gone: cheaper than a task that waits."""
+        ...
+
+    def abort(self) -> None:
+        """Break the connection."""
+        ...
+
+
+class AsgiClient:
+    """Reads one request's body and writes its answer."""
+
+    __slots__ = (
+        "_receive",
+        "_send",
+        "_shortcuts",
+        "headers",
+        "held_bytes",
+        "scope",
+        "started",
+        "values",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.headers = cast("RawHeaders", scope["headers"])
+        self.values = values_of(self.headers)
+        """The first value of each header."""
+        self.started = False
+        self.held_bytes = 0
+        self._receive = receive
+        self._send = send
+        self._shortcuts: Shortcuts | None = (scope.get("extensions") or {}).get(SHORTCUTS)
+
+    def take_body(self, max_bytes: int, admission: Admission) -> bytes | None:
+        """Return the whole body if it is there already, as most are; raise if it is too large."""
+        self._refuse_encodings()
+        body = self._shortcuts.take_whole() if self._shortcuts is not None else None
+        if body is not None:
+            self._hold(len(body), max_bytes, admission)
+        return body
+
+    async def read_body(self, max_bytes: int, admission: Admission) -> bytes:
+        """Return the whole body, or raise as soon as it is too large."""
+        self._refuse_encodings()
+        self._hold(self._announced_bytes(), max_bytes, admission)
+        message = await self._next()
+        piece: bytes = message.get("body", b"")
+        self._hold(len(piece), max_bytes, admission)
+        if not message.get("more_body", False):
+            return piece
+        held = BytesIO()  # it lends its value without a copy; joined pieces would be there twice
+        held.write(piece)
+        while message.get("more_body", False):
+            message = await self._next()
+            piece = message.get("body", b"")
+            self._hold(held.tell() + len(piece), max_bytes, admission)
+            held.write(piece)
+        return held.getvalue()
+
+    def _refuse_encodings(self) -> None:
+        encoding = self.values.get(b"content-encoding")
+        if encoding and encoding.lower() != b"identity":
+            raise UnsupportedContentEncoding
+
+    def _announced_bytes(self) -> int:
+        length = self.values.get(b"content-length", b"").strip()
+        return int(length) if length.isdigit() else 0
+
+    def _hold(self, size: int, max_bytes: int, admission: Admission) -> None:
+        """Reserve room for a body of this size, or raise what stands against it."""
+        if size > max_bytes:
+            raise RequestTooLarge(f"At most {max_bytes} bytes are accepted.")
+        if size > self.held_bytes:
+            admission.take(size - self.held_bytes)
+            self.held_bytes = size
+
+    async def _next(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise self.scope.get(REFUSED) or ClientGone()
+        return message
+
+    def watch(
+        self, context: RequestContext, exchange: Coroutine[Any, Any, None]
+    ) -> Awaitable[None]:
+        """Run the exchange and end it when the client leaves; the body must have been read."""
+        context.record.phase = "ttfb"
+        if self._shortcuts is None:
+            return self._beside_a_watcher(context.interrupt, exchange)
+        self._shortcuts.watch(context.interrupt.client_left)
+        return exchange
+
+    async def _beside_a_watcher(
+        self, interrupt: Cancellation, exchange: Coroutine[Any, Any, None]
+    ) -> None:
+        watcher = asyncio.get_running_loop().create_task(self._stop_when_gone(interrupt))
+        try:
+            await exchange
+        finally:
+            watcher.cancel()
+
+    async def _stop_when_gone(self, interrupt: Cancellation) -> None:
+        await self.until_gone()
+        interrupt.client_left()
+
+    async def until_gone(self) -> None:
+        """Wait until the client has left; call it only behind the body."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def start(self, status: int, headers: RawHeaders) -> None:
+        """Send status and headers."""
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        self.started = True
+
+    def write(self, chunk: bytes) -> Awaitable[None]:
+        """Send a piece of the body, waiting while the client does not take it."""
+        return self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    def end(self, chunk: bytes = b"") -> Awaitable[None]:
+        """Send the last piece."""
+        return self._send({"type": "http.response.body", "body": chunk, "more_body": False})
+
+    async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        """Send a whole answer; its length is told with it."""
+        if self._shortcuts is not None and self._shortcuts.answer(status, headers, body):
+            self.started = True
+            return
+        await self.start(status, with_length(status, headers, body))
+        await self.end(body)
+
+    async def abort(self) -> None:
+        """Break the connection, so that nobody takes half an answer for a whole one."""
+        if self._shortcuts is not None:
+            self._shortcuts.abort()
+            await self.until_gone()
+
+
+def with_length(status: int, headers: RawHeaders, body: bytes) -> RawHeaders:
+    """Return the headers of a whole answer, its length among them unless it can have no body."""
+    return headers if status == 204 else [*headers, (b"content-length", b"%d" % len(body))]

@@ -1,0 +1,116 @@
+"""Our errors as clients read them: OpenAI's shape, as an answer or as a stream's last event.
+
+`ERROR_HANDLERS` say the same for FastAPI's own routes.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import orjson
+from fastapi import Request, Response
+from starlette.exceptions import HTTPException
+
+from chat_proxy.errors import ClientGone, MethodNotAllowed, NotFound, ProxyError
+from chat_proxy.http.headers import RawHeaders
+from chat_proxy.proxy.request_context import RequestContext
+from chat_proxy.upstream.usage import StreamTap
+
+FAREWELL_SECONDS = 2
+DONE = b"data: [DONE]\n\n"
+NOTHING_COMPACTED = (b"x-chat-proxy-compaction", b"none")
+"""Said with an error that no record of a request tells of."""
+
+Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
+
+
+def error_body(error: ProxyError) -> bytes:
+    """Return the error as JSON."""
+    return orjson.dumps(error.document())
+
+
+def error_headers(error: ProxyError, body: bytes) -> RawHeaders:
+    """Return the headers that go with it."""
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"x-chat-proxy-error", error.code.encode("ascii")),
+    ]
+    if error.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % error.retry_after))
+    if isinstance(error, MethodNotAllowed):
+        headers.append((b"allow", ", ".join(error.methods).encode("ascii")))
+    if error.closes_connection:
+        headers.append((b"connection", b"close"))
+    return headers
+
+
+async def send_error(error: ProxyError, context: RequestContext) -> None:
+    """Tell the client, in whatever form the exchange still allows."""
+    record = context.record
+    record.code = error.code
+    if isinstance(error, ClientGone):
+        record.status = record.status or error.status
+        await context.sink.abort()
+        return
+    try:
+        async with asyncio.timeout(FAREWELL_SECONDS):
+            await _send(error, context)
+    except TimeoutError:
+        await context.sink.abort()
+
+
+async def _send(error: ProxyError, context: RequestContext) -> None:
+    sink, record = context.sink, context.record
+    if not sink.started:
+        record.status = error.status
+        body = error_body(error)
+        record.bytes_out = len(body)
+        headers = [*error_headers(error, body), *record.response_headers()]
+        await sink.start(error.status, headers)
+        await sink.end(body)
+    elif context.tap is not None:
+        await sink.end(last_event(error, context.tap))
+    else:
+        await sink.abort()
+
+
+def last_event(error: ProxyError, tap: StreamTap) -> bytes:
+    """Return the error as the stream's last event, nothing if the stream said all it had."""
+    if tap.done:
+        return b""
+    open_line = b"\n\n" if tap.stands_in_a_line else b""
+    return open_line + b"data: " + error_body(error) + b"\n\n" + DONE
+
+
+async def _answer_refusal(_: Request, error: Exception) -> Response:
+    """Answer what Starlette refuses."""
+    assert isinstance(error, HTTPException)
+    if error.status_code != 405:
+        return response_of(NotFound())
+    allowed = (error.headers or {}).get("Allow", "GET")
+    return response_of(MethodNotAllowed(allowed.split(", ")))
+
+
+async def _answer_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ProxyError)
+    return response_of(error)
+
+
+async def _answer_mistake(_: Request, __: Exception) -> Response:
+    """Answer a mistake of ours without a word about its inside; it is raised again and logged."""
+    return response_of(ProxyError("The proxy made a mistake; its log says where."))
+
+
+def response_of(error: ProxyError) -> Response:
+    """Return the error as a response of its own."""
+    body = error_body(error)
+    told = [*error_headers(error, body), NOTHING_COMPACTED]
+    return Response(body, error.status, {name.decode(): value.decode() for name, value in told})
+
+
+ERROR_HANDLERS: Final[dict[int | type[Exception], Handler]] = {
+    HTTPException: _answer_refusal,
+    ProxyError: _answer_error,
+    Exception: _answer_mistake,
+}

@@ -1,0 +1,47 @@
+"""How many requests of one tenant are answered at once, so that one flood does not drown others."""
+
+from collections import Counter
+
+from chat_proxy.errors import TooManyRequests
+from chat_proxy.proxy.request_context import RequestContext
+from chat_proxy.routes.front.asgi_client import AsgiClient
+from chat_proxy.routes.front.front_door import Endpoint
+
+
+class TenantLimit:
+    """The requests that are being answered, by tenant."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._running: Counter[str] = Counter()
+
+    def enter(self, tenant: str) -> None:
+        """Count one more, or raise TooManyRequests."""
+        if self._running[tenant] >= self._most:
+            raise TooManyRequests(retry_after=1)
+        self._running[tenant] += 1
+
+    def leave(self, tenant: str) -> None:
+        """Count one less, and forget a tenant who has none."""
+        self._running[tenant] -= 1
+        if not self._running[tenant]:
+            del self._running[tenant]
+
+
+class LimitedEndpoint:
+    """An endpoint that answers a tenant only so many requests at once."""
+
+    def __init__(self, endpoint: Endpoint, requests: TenantLimit) -> None:
+        self.route = endpoint.route
+        self.methods = endpoint.methods
+        self._endpoint = endpoint
+        self._requests = requests
+
+    async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
+        """Answer, or refuse before the body is read."""
+        tenant = context.caller.tenant
+        self._requests.enter(tenant)
+        try:
+            await self._endpoint(context, client)
+        finally:
+            self._requests.leave(tenant)

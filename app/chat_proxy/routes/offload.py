@@ -1,0 +1,39 @@
+"""`GET /v1/offload/{id}`: a text that was cut from a conversation, for the tenant it belongs to."""
+
+import re
+
+from chat_proxy.errors import NotFound
+from chat_proxy.proxy.request_context import RequestContext
+from chat_proxy.proxy.services import Services
+from chat_proxy.routes.front.asgi_client import AsgiClient
+
+_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class Offload:
+    """Returns offloaded texts; an id of nobody, of somebody else, or no id: all the same 404."""
+
+    route = "/v1/offload/"
+    methods = frozenset({"GET", "HEAD"})
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
+        """Return one text."""
+        name = client.scope["path"].removeprefix(self.route)
+        if not _ID.fullmatch(name):
+            raise NotFound
+        text = await self._services.offloads.find(context.caller.tenant, name)
+        if text is None:
+            raise NotFound
+        body, record = text.encode(), context.record
+        record.status = 200
+        record.bytes_out = len(body)
+        headers = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"x-content-type-options", b"nosniff"),
+            (b"cache-control", b"private, no-store"),
+            *record.response_headers(),
+        ]
+        await client.answer(200, headers, body)

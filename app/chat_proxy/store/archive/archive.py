@@ -1,0 +1,213 @@
+"""The archive: the originals of what was compacted, in files that people and agents can read.
+
+All work happens on a thread of its own: a request waits for it no longer than the bound, and one
+that is cancelled leaves it undisturbed. When the archive is full, the oldest files give way; only
+the day's own file never does, so a text that does not fit beside it is refused.
+"""
+
+import asyncio
+import errno
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from chat_proxy.store.archive.dialog import DialogPlace, Span, append_span, find_span, purge_dialog
+from chat_proxy.store.archive.files import Folders, alone_in_archive
+from chat_proxy.store.archive.results import file_of, path_of, purge_results, write_result
+from chat_proxy.store.archive.space import make_room
+from chat_proxy.store.base import StoreUnavailable
+from chat_proxy.store.purge_selection import DAY_SECONDS, Purged, Selection
+
+T = TypeVar("T")
+Notice = Callable[[str, str], None]
+
+MAX_BYTES = 1024 * 1024 * 1024
+SWEEP_SECONDS = 3600.0
+# A clock that is off by more when the next sweep is due has jumped, or the machine was asleep.
+JUMP_SECONDS = 600.0
+WAIT_SECONDS = 5.0
+# Others write too: what they took is seen only by looking at all files.
+LOOK_EVERY = 64
+
+Fault = OSError | ValueError | TypeError | RecursionError
+"""A disk that fails; a name or a message that cannot be written."""
+
+
+class Archive:
+    """Keeps originals for some days and up to some bytes; what fails is a notice and no more."""
+
+    def __init__(
+        self,
+        folder: Path,
+        retention_days: float,
+        max_bytes: int = MAX_BYTES,
+        notice: Notice = lambda _operation, _reason: None,
+        clock: Callable[[], float] = time.time,
+        wait_seconds: float = WAIT_SECONDS,
+    ) -> None:
+        self._folder = folder
+        self._retention_seconds = retention_days * DAY_SECONDS
+        self._max_bytes = max_bytes
+        self._notice = notice
+        self._clock = clock
+        self._wait_seconds = wait_seconds
+        self._thread = ThreadPoolExecutor(1, "archive")
+        self._sweeping: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self._writes = 0
+        self._used_bytes = 0
+
+    async def open(self) -> None:
+        """Begin to sweep, now and regularly."""
+        self._sweeping = asyncio.create_task(self._sweep_regularly())
+
+    async def close(self) -> None:
+        """Finish what has begun, and no more."""
+        self._is_closed = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.wait({self._sweeping})
+        await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
+
+    async def keep_dialog(
+        self,
+        tenant: str,
+        chain_id: str,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        start: int = 0,
+        after: str | None = None,
+    ) -> DialogPlace | None:
+        """Keep a span of a conversation once; return where it lies, whoever put it there.
+
+        `start` counts the client's messages before it; `after` names the span before it.
+        """
+        span = Span(tenant, chain_id, messages, start, after)
+        return await self._within_bound("archive_dialog", partial(self._keep_dialog, span))
+
+    async def keep_result(self, tenant: str, name: str, text: str) -> Path | None:
+        """Keep a tool result under its id once; return its file."""
+        work = partial(self._keep_result, tenant, name, text)
+        return await self._within_bound("archive_result", work)
+
+    async def sweep(self) -> None:
+        """Delete what is too old, and the oldest of what is too much."""
+        await self._within_bound("archive_sweep", self._sweep, is_bounded=False)
+
+    async def purge(self, selection: Selection) -> Purged:
+        """Delete what is selected; raise StoreUnavailable if that cannot be.
+
+        A day's file goes by age when its last line does.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, self._purge, selection)
+        except OSError as error:
+            raise StoreUnavailable(f"{self._folder}: {error.strerror}") from None
+
+    async def _sweep_regularly(self) -> None:
+        """Sweep by a clock that goes on as clocks do: one that has jumped may jump back."""
+        due = self._clock()
+        while True:
+            if abs(self._clock() - due) < JUMP_SECONDS:
+                await self.sweep()
+            due = self._clock() + SWEEP_SECONDS
+            await asyncio.sleep(SWEEP_SECONDS)
+
+    async def _within_bound(
+        self, operation: str, work: Callable[[], T], *, is_bounded: bool = True
+    ) -> T | None:
+        """Do the work on its thread and wait for it no longer than the bound."""
+        if self._is_closed:
+            return None
+        loop = asyncio.get_running_loop()
+        task = loop.run_in_executor(self._thread, _guarded, work)
+        wait_seconds = self._wait_seconds if is_bounded else None
+        done, _ = await asyncio.wait({task}, timeout=wait_seconds)
+        if not done:
+            # What has not begun never will: texts must not pile up before a disk that is stuck.
+            task.cancel()
+            self._notice(operation, "slow")
+            return None
+        result = task.result()
+        if isinstance(result, Fault):
+            self._notice(operation, _reason(result))
+            return None
+        return result
+
+    # On the archive's thread
+
+    def _keep_dialog(self, span: Span) -> DialogPlace | None:
+        lines = span.lines()
+        if not lines:
+            return None
+        with self._alone() as folders:
+            place = find_span(folders.dialog, lines)
+            if place is None:
+                self._take(folders, len(lines))
+                place = append_span(folders.dialog, span.tenant, lines, self._clock())
+        return place
+
+    def _keep_result(self, tenant: str, name: str, text: str) -> Path:
+        file, content = file_of(name), text.encode("utf-8", "replace")
+        with self._alone() as folders:
+            if folders.results.entry(file):
+                # It is in use, and so as good as new.
+                folders.results.touch(file, self._clock())
+            else:
+                self._take(folders, len(content))
+                write_result(folders.results, tenant, name, content, self._clock())
+        return self._folder / path_of(name)
+
+    def _sweep(self) -> None:
+        now = self._clock()
+        old = Selection(before=now - self._retention_seconds)
+        with self._alone() as folders:
+            for folder in folders.both:
+                folder.date_back(now)
+            _purge(folders, old, now)
+            self._used_bytes = make_room(folders, 0, self._max_bytes, now)
+
+    def _purge(self, selection: Selection) -> Purged:
+        self._writes = 0
+        with self._alone() as folders:
+            return _purge(folders, selection, self._clock())
+
+    def _take(self, folders: Folders, size: int) -> None:
+        """Take so many bytes for a new text, from the oldest files if need be, or raise OSError."""
+        if self._writes % LOOK_EVERY == 0:
+            self._used_bytes = folders.bytes
+        self._writes += 1
+        if self._used_bytes + size > self._max_bytes:
+            self._used_bytes = make_room(folders, size, self._max_bytes, self._clock())
+        if self._used_bytes + size > self._max_bytes:
+            raise OSError(errno.EDQUOT, "the archive is full")
+        self._used_bytes += size
+
+    def _alone(self) -> AbstractContextManager[Folders]:
+        return alone_in_archive(self._folder, self._wait_seconds)
+
+
+def _purge(folders: Folders, selection: Selection, now: float) -> Purged:
+    for folder in folders.both:
+        folder.remove_drafts()
+    dialog = purge_dialog(folders.dialog, selection)
+    return dialog + purge_results(folders.results, selection, now)
+
+
+def _guarded(work: Callable[[], T]) -> T | Fault:
+    """Return the error instead of raising it into a thread that nobody watches."""
+    try:
+        return work()
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        return error
+
+
+def _reason(error: Fault) -> str:
+    """Name the fault by a word that tells nothing of the text."""
+    number = error.errno if isinstance(error, OSError) else None
+    return errno.errorcode.get(number or 0, type(error).__name__).lower()

@@ -1,0 +1,44 @@
+"""Room in the archive: the oldest files give way to new texts."""
+
+from collections.abc import Iterator
+
+from chat_proxy.store.archive.dialog import day_file, days, remove_day
+from chat_proxy.store.archive.files import Entry, Folders
+from chat_proxy.store.archive.results import forget_owners, remove_result, results
+
+# Some room beyond what is asked for, so that not every new text looks at all files.
+FILLED = 0.9
+
+
+def make_room(folders: Folders, size: int, max_bytes: int, now: float) -> int:
+    """Remove the oldest files if so many bytes do not fit; return how many are in use.
+
+    Nothing is removed for a text that would not fit even so.
+    """
+    used = folders.bytes
+    if used + size <= max_bytes:
+        return used
+    oldest_first = sorted(_removable(folders, now), key=lambda entry: entry.at)
+    if size and used - sum(entry.size for entry in oldest_first) + size > max_bytes:
+        return used
+    for entry in oldest_first:
+        if used + size <= max_bytes * FILLED:
+            break
+        _remove(folders, entry)
+        used -= entry.size
+    forget_owners(folders.results, now)
+    return folders.bytes
+
+
+def _removable(folders: Folders, now: float) -> Iterator[Entry]:
+    """Yield all but the day's own file: the numbers of its lines would begin anew."""
+    today = day_file(now)
+    yield from (day for day in days(folders.dialog) if day.name != today)
+    yield from results(folders.results)
+
+
+def _remove(folders: Folders, entry: Entry) -> None:
+    if entry.name.endswith(".jsonl"):
+        remove_day(folders.dialog, entry)
+    else:
+        remove_result(folders.results, entry)

@@ -1,0 +1,244 @@
+"""A store in one SQLite file, shared by all processes of a machine.
+
+Work happens on two threads of its own, one that reads and one that writes: a request waits for it
+no longer than the bound, and a request that is cancelled leaves it undisturbed.
+"""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from chat_proxy.store.base import CLOCK_SLACK, LONGEST_LIFE, Addresses, Rows, Seal
+from chat_proxy.store.purge_selection import Purged, Selection
+from chat_proxy.store.sqlite.file import (
+    alone_in,
+    connect,
+    is_busy,
+    is_damage,
+    is_full,
+    log_bytes,
+    make_ready,
+    name_of,
+    secret_beside,
+)
+from chat_proxy.store.sqlite.purge import purge_file
+
+T = TypeVar("T")
+Notice = Callable[[str, str], None]
+
+MAX_BYTES = 1024 * 1024 * 1024
+WAL_BYTES = 64 * 1024 * 1024
+KEYS_PER_QUERY = 500
+SWEEP_EVERY = 100
+SWEEP_ROWS = 200
+
+_INSERT = """INSERT OR REPLACE INTO rows (kind, key, value, expires, seal, owner, written)
+    VALUES (?,?,?,?,?,?,?)"""
+_SELECT = "SELECT key, value, expires, seal FROM rows WHERE kind = ? AND expires > ?"
+_SWEEP = """DELETE FROM rows WHERE (kind, key) IN
+    (SELECT kind, key FROM rows WHERE expires <= ? OR expires > ? LIMIT ?)"""
+
+
+class SqliteStore:
+    """Keeps sealed rows in a file; what fails is a miss and a notice."""
+
+    def __init__(
+        self,
+        path: Path,
+        secret: bytes | None = None,
+        *,
+        notice: Notice = lambda _operation, _reason: None,
+        max_bytes: int = MAX_BYTES,
+        wait_seconds: float = 0.25,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path = path
+        self._secret = secret
+        self._notice = notice
+        self._max_bytes = max_bytes
+        self._wait_seconds = wait_seconds
+        self._clock = clock
+        self._threads = {name: ThreadPoolExecutor(1, f"store-{name}") for name in ("get", "put")}
+        self._connections: dict[str, sqlite3.Connection] = {}
+        self._is_off = True
+        self._is_refusing = False
+        self._puts = 0
+
+    @property
+    def is_in_trouble(self) -> bool:
+        """Whether the file is damaged, or did not take what it was last given."""
+        return self._is_off or self._is_refusing
+
+    @property
+    def log_bytes(self) -> int:
+        """How much the write-ahead log takes up."""
+        return log_bytes(self._path)
+
+    async def open(self) -> None:
+        """Open the file, setting a corrupt one aside; raise StoreUnavailable if that cannot be."""
+        loop = asyncio.get_running_loop()
+        secret = await loop.run_in_executor(self._threads["put"], self._open)
+        self._seal = Seal(secret)
+        self._addresses = Addresses(secret)
+        self._is_off = False
+
+    async def close(self) -> None:
+        """Write what waits, and close the file."""
+        self._is_off = True
+        loop = asyncio.get_running_loop()
+        for thread in self._threads.values():
+            await loop.run_in_executor(None, thread.shutdown)
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    async def get_many(self, kind: str, keys: list[bytes]) -> Rows:
+        """Return the values that are there, whole and not expired."""
+        return await self._within_bound("get", {}, self._get_many, kind, keys)
+
+    async def put(
+        self, kind: str, key: bytes, value: bytes, ttl_seconds: float, owner: str | None = None
+    ) -> bool:
+        """Keep a value; return whether it was kept in time.
+
+        The owner is the tenant it goes with; "" if it is nobody's. One of unknown owner goes
+        with whoever is purged first.
+        """
+        return await self._within_bound(
+            "put", False, self._put, kind, key, value, ttl_seconds, owner
+        )
+
+    async def purge(self, selection: Selection) -> Purged:
+        """Delete rows so that no byte of them stays; raise StoreUnavailable if that cannot be."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads["put"], purge_file, self._path, selection)
+
+    def address(self, *parts: bytes) -> bytes:
+        """Return the key that stands for these parts; the file must be open."""
+        return self._addresses.of(*parts)
+
+    async def _within_bound(
+        self, operation: str, otherwise: T, work: Callable[..., T], *arguments: object
+    ) -> T:
+        """Do the work on its thread and wait for it no longer than the bound."""
+        if self._is_off:
+            return otherwise
+        loop = asyncio.get_running_loop()
+        task = loop.run_in_executor(self._threads[operation], self._guarded, work, arguments)
+        try:
+            done, _ = await asyncio.wait({task}, timeout=self._wait_seconds)
+        except asyncio.CancelledError:
+            if operation == "get":
+                task.cancel()
+            raise
+        if not done:
+            # What has not begun never will: values must not pile up before a file that is locked.
+            task.cancel()
+            self._notice(operation, "slow")
+            return otherwise
+        result = task.result()
+        if operation == "put":
+            self._is_refusing = isinstance(result, sqlite3.Error) and not is_busy(result)
+        if isinstance(result, sqlite3.Error):
+            self._notice(operation, self._reason(result))
+            return otherwise
+        return result
+
+    def _guarded(self, work: Callable[..., T], arguments: tuple[object, ...]) -> T | sqlite3.Error:
+        """Return the error instead of raising it into a thread that nobody watches."""
+        try:
+            return work(*arguments)
+        except sqlite3.Error as error:
+            return error
+
+    def _reason(self, error: sqlite3.Error) -> str:
+        """Name the fault; a damaged file is not touched again."""
+        if is_damage(error):
+            self._is_off = True
+        return name_of(error).removeprefix("SQLITE_").lower()
+
+    # On the reading thread
+
+    def _get_many(self, kind: str, keys: list[bytes]) -> Rows:
+        found: Rows = {}
+        now = int(self._clock())
+        for start in range(0, len(keys), KEYS_PER_QUERY):
+            some = keys[start : start + KEYS_PER_QUERY]
+            marks = ",".join("?" * len(some))
+            rows = self._connection("get").execute(
+                f"{_SELECT} AND key IN ({marks})", (kind, now, *some)
+            )
+            for key, value, expires, seal in rows:
+                if self._seal.holds(seal, kind, key, value, expires):
+                    found[key] = value
+                else:
+                    self._notice("get", "integrity")
+        return found
+
+    # On the writing thread
+
+    def _put(
+        self, kind: str, key: bytes, value: bytes, ttl_seconds: float, owner: str | None
+    ) -> bool:
+        now = self._clock()
+        expires = int(now + min(ttl_seconds, LONGEST_LIFE))
+        seal = self._seal.of(kind, key, value, expires)
+        row = (kind, key, value, expires, seal, owner, int(now))
+        self._puts += 1
+        if self._puts % SWEEP_EVERY == 1:
+            self._sweep(CLOCK_SLACK)
+        try:
+            self._write(_INSERT, row)
+        except sqlite3.OperationalError as error:
+            if not is_full(error):
+                raise
+            self._sweep(0)
+            self._write(_INSERT, row)
+        return True
+
+    def _sweep(self, slack_seconds: int) -> None:
+        """Delete what has expired, and what a wrong clock would have stay for ever.
+
+        What has expired by less than the slack is hidden but not deleted.
+        """
+        now = int(self._clock())
+        latest = now + LONGEST_LIFE + CLOCK_SLACK
+        self._write(_SWEEP, (now - slack_seconds, latest, SWEEP_ROWS))
+
+    def _write(self, statement: str, values: tuple[object, ...]) -> None:
+        connection = self._connection("put")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.execute(statement, values)
+            connection.execute("COMMIT")
+        except BaseException:
+            # A full disk has rolled it back already.
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _connection(self, name: str) -> sqlite3.Connection:
+        """Return the thread's own connection; the one that writes keeps the file in its bounds."""
+        if name not in self._connections:
+            connection = connect(self._path, self._wait_seconds)
+            if name == "put":
+                (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+                connection.execute(
+                    f"PRAGMA max_page_count = {max(1, self._max_bytes // page_bytes)}"
+                )
+                connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
+            self._connections[name] = connection
+        return self._connections[name]
+
+    # On the writing thread, once
+
+    def _open(self) -> bytes:
+        with alone_in(self._path.parent, self._path):
+            secret = self._secret or secret_beside(self._path)
+            if make_ready(self._path, self._wait_seconds, self._clock()):
+                self._notice("open", "corrupt")
+        return secret

@@ -1,0 +1,117 @@
+"""The latest chats of this process for the operator's page: bounded, and without their text."""
+
+import secrets
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, NamedTuple
+
+from chat_proxy.telemetry.record import CHAT, RequestRecord, milliseconds
+from chat_proxy.telemetry.totals import Totals
+
+ROWS = 500
+DETAILS = 200
+DETAIL_BYTES = 64 * 1024
+
+Row = dict[str, Any]
+
+
+class Kept(NamedTuple):
+    """A finished chat; its row is written when somebody wants to see it, which is seldom."""
+
+    number: int
+    at: float
+    record: RequestRecord
+    has_detail: bool
+
+
+class ChatHistory:
+    """Keeps a row for each of the latest chats, the details of fewer, and totals of all."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.worker = secrets.token_hex(4)
+        self.started = clock()
+        self.totals = Totals()
+        self._clock = clock
+        self._kept: deque[Kept] = deque(maxlen=ROWS)
+        self._details: OrderedDict[int, bytes] = OrderedDict()
+
+    @property
+    def count(self) -> int:
+        """How many chats there were."""
+        return self.totals.chats
+
+    def add(self, record: RequestRecord) -> None:
+        """Take in a finished exchange; of others than chats only their number."""
+        if record.route != CHAT:
+            self.totals.others += 1
+            return
+        number = self.totals.chats
+        self.totals.add(record)
+        detail, record.detail = record.detail, b""
+        has_detail = 0 < len(detail) <= DETAIL_BYTES
+        self._kept.append(Kept(number, self._clock(), record, has_detail))
+        if has_detail:
+            self._details[number] = detail
+            if len(self._details) > DETAILS:
+                self._details.popitem(last=False)
+
+    def rows(self, first: int = 0, end: int | None = None) -> list[Row]:
+        """Return the rows from the first number up to another, as far back as they are kept."""
+        oldest = self.count - len(self._kept)
+        stop = None if end is None else max(0, end - oldest)
+        return [self._row(kept) for kept in islice(self._kept, max(0, first - oldest), stop)]
+
+    def _row(self, kept: Kept) -> Row:
+        return {
+            "id": f"{self.worker}-{kept.number}",
+            "worker": self.worker,
+            "number": kept.number,
+            "at": round(kept.at, 3),
+            **row_of(kept.record),
+            "has_detail": kept.has_detail,
+        }
+
+    def detail(self, number: int) -> bytes | None:
+        """Return what is kept about one chat beside its row."""
+        return self._details.get(number)
+
+
+def row_of(record: RequestRecord) -> Row:
+    """Return what the page shows of an exchange: no text, no header, no key."""
+    return {
+        "request_id": record.request_id,
+        "tenant": record.tenant[:12],
+        "conversation": record.conversation,
+        "model": printable(record.model),
+        "mode": record.mode,
+        "streams": record.streams,
+        "status": record.status,
+        "code": record.code,
+        "compaction": record.compaction,
+        "stages": list(record.stages),
+        "failed_stages": list(record.failed_stages),
+        "is_break": record.is_break,
+        "replays": record.replays,
+        "messages": [record.messages_before, record.messages_after],
+        "tokens": [record.tokens_before, record.tokens_after],
+        "window": record.window,
+        "window_source": record.window_source,
+        "prompt_tokens": record.prompt_tokens,
+        "cached_tokens": record.cached_tokens,
+        "completion_tokens": record.completion_tokens,
+        "prepared_ms": milliseconds_or_none(record.prepared_seconds),
+        "upstream_ms": milliseconds_or_none(record.upstream_seconds),
+        "ms": milliseconds(record.seconds),
+    }
+
+
+def milliseconds_or_none(seconds: float | None) -> float | None:
+    """Return a time in milliseconds, if there was one."""
+    return None if seconds is None else milliseconds(seconds)
+
+
+def printable(text: str) -> str:
+    """Return the text without lone surrogates, which no JSON of ours can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

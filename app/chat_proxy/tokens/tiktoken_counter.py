@@ -1,0 +1,210 @@
+"""Tokens by tiktoken from vendored ranks: never a download, and every text is counted once."""
+
+import gzip
+import hashlib
+import zlib
+from binascii import a2b_base64
+from collections.abc import Callable, Hashable
+from functools import cache
+from itertools import repeat
+from pathlib import Path
+from typing import Final, NamedTuple, cast
+
+import tiktoken
+
+from chat_proxy.caches import GenerationCache
+from chat_proxy.tokens.chunks import CHUNK_CHARS, SAMPLED_ABOVE_CHARS, chunks_of, samples_of
+from chat_proxy.tokens.token_counter import rough_tokens
+
+MAX_CACHED_TEXTS: Final = 65_536
+_RANKS = Path(__file__).parent / "ranks"
+
+
+class _Recipe(NamedTuple):
+    """What makes an encoding out of its ranks; as tiktoken's own definitions have it."""
+
+    sha256: str
+    pattern: str
+    special_tokens: dict[str, int]
+
+
+_RECIPES: Final = {
+    "o200k_base": _Recipe(
+        "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018},
+    ),
+    "cl100k_base": _Recipe(
+        "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
+        r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+        {
+            "<|endoftext|>": 100_257,
+            "<|fim_prefix|>": 100_258,
+            "<|fim_middle|>": 100_259,
+            "<|fim_suffix|>": 100_260,
+            "<|endofprompt|>": 100_276,
+        },
+    ),
+}
+
+ENCODINGS: Final = frozenset(_RECIPES)
+
+
+class RanksUnusable(ValueError):
+    """The vendored ranks are missing or not what they should be."""
+
+
+@cache
+def load_encoding(name: str, folder: Path = _RANKS) -> tiktoken.Encoding:
+    """Build the encoding from its vendored ranks, or raise RanksUnusable; takes half a second."""
+    recipe = _RECIPES.get(name)
+    if recipe is None:
+        raise RanksUnusable(f"there are no ranks for {name!r}")
+    encoding = tiktoken.Encoding(
+        name,
+        pat_str=recipe.pattern,
+        mergeable_ranks=_ranks(folder / f"{name}.tiktoken.gz", recipe.sha256),
+        special_tokens=recipe.special_tokens,
+    )
+    # The tokenizer has its own copy by now; Python's would cost another 28 MB for nothing.
+    encoding._mergeable_ranks = {}  # noqa: SLF001
+    return encoding
+
+
+def _ranks(file: Path, sha256: str) -> dict[bytes, int]:
+    try:
+        content = gzip.decompress(file.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise RanksUnusable(f"{file.name} cannot be read") from error
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise RanksUnusable(f"{file.name} has the wrong content")
+    words = content.split()
+    return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
+
+
+class TiktokenCounter:
+    """Counts texts by one encoding; before `load` it guesses, and says so.
+
+    Texts are known by their 64-bit hashes, which are salted for each process: a collision is next
+    to impossible and costs a wrong count. With `single_digits` each digit is a token of its own;
+    the encoding is shared in memory, what was counted is not.
+    """
+
+    def __init__(
+        self,
+        encoding_name: str,
+        max_texts: int = MAX_CACHED_TEXTS,
+        *,
+        single_digits: bool = False,
+    ) -> None:
+        self.encoding_name = encoding_name
+        self._tokens_in = _tokens_by_digit if single_digits else _tokens
+        self.failure: str | None = None
+        self._encoding: tiktoken.Encoding | None = None
+        self._known: GenerationCache[int] = GenerationCache(max_texts)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether counts are real and not guessed."""
+        return self._encoding is not None
+
+    def load(self) -> bool:
+        """Build the encoding; call it in a thread. False leaves the reason in `failure`."""
+        if self._encoding is None:
+            try:
+                self._encoding = load_encoding(self.encoding_name)
+            except RanksUnusable as error:
+                self.failure = str(error)
+        return self.is_loaded
+
+    def known(self, text: str) -> int | None:
+        """Return the count if it costs nothing: the text was counted before."""
+        return self._known.recall(hash(text))
+
+    def count(self, text: str) -> int:
+        """Return the text's tokens; long texts that are not `known` belong in a thread."""
+        return self._count(text, hash(text))
+
+    def _count(self, text: str, key: int) -> int:
+        if self._encoding is None:
+            return rough_tokens(text)
+        count = self._known.recall(key)
+        if count is None:
+            count = _count(self._encoding, text, self._tokens_in)
+            self._known.remember(key, count)
+        return count
+
+    def counts(self, texts: list[str]) -> list[int]:
+        """Return the tokens of each text; when all are known it costs little but their hashes."""
+        counts = self.counts_within(texts, None)
+        assert counts is not None
+        return counts
+
+    def counts_within(self, texts: list[str], max_cold_chars: int | None) -> list[int] | None:
+        """Return the tokens of each text, nothing if more than that is yet to be counted."""
+        if self._encoding is None:
+            return [*map(rough_tokens, texts)]
+        keys = [*map(hash, texts)]
+        found = [*map(self._known.young.get, keys)]
+        if None not in found:
+            return cast("list[int]", found)
+        cold, cold_chars = [], 0
+        for index, count in enumerate(found):
+            if count is not None:
+                continue
+            found[index] = old = self._known.recall(keys[index])
+            if old is None:
+                cold.append(index)
+                cold_chars += len(texts[index])
+        if max_cold_chars is not None and cold_chars > max_cold_chars:
+            return None
+        for index in cold:
+            found[index] = self._count(texts[index], keys[index])
+        return cast("list[int]", found)
+
+    def remembered(self, key: Hashable, work: Callable[[], int]) -> int:
+        """Return what the key's work came to before; guesses are not remembered."""
+        if self._encoding is None:
+            return work()
+        count = self._known.recall(key)
+        if count is None:
+            count = work()
+            self._known.remember(key, count)
+        return count
+
+
+def _tokens(encoding: tiktoken.Encoding, piece: str) -> int:
+    return len(encoding.encode_ordinary(piece))
+
+
+def _tokens_by_digit(encoding: tiktoken.Encoding, piece: str) -> int:
+    """Count a token for each ASCII digit, where the encoding takes up to three as one."""
+    tokens = encoding.encode_ordinary(piece)
+    return len(tokens) + sum(map(_further_digits(encoding).get, tokens, repeat(0)))
+
+
+@cache
+def _further_digits(encoding: tiktoken.Encoding) -> dict[int, int]:
+    """Return the tokens of several digits, and how many each has beyond its first."""
+    return {
+        encoding.encode_single_token(f"{number:0{digits}}"): digits - 1
+        for digits in (2, 3)
+        for number in range(10**digits)
+    }
+
+
+def _count(
+    encoding: tiktoken.Encoding, text: str, tokens_in: Callable[[tiktoken.Encoding, str], int]
+) -> int:
+    if len(text) <= CHUNK_CHARS:
+        return tokens_in(encoding, text)
+    if len(text) <= SAMPLED_ABOVE_CHARS:
+        return sum(tokens_in(encoding, chunk) for chunk in chunks_of(text))
+    sampled = [(tokens_in(encoding, piece), len(piece)) for piece in samples_of(text)]
+    tokens, chars = map(sum, zip(*sampled, strict=True))
+    return round(len(text) * tokens / chars)

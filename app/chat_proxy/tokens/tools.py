@@ -1,0 +1,134 @@
+"""The tokens of tool definitions, as the server behind writes them into the prompt."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+
+from chat_proxy.tokens.overheads import ToolsStyle
+from chat_proxy.tokens.token_counter import TokenCounter
+
+_JSON_PREAMBLE_TOKENS: Final = 120
+_TYPESCRIPT_FRAME_TOKENS: Final = 9
+_DEEPEST: Final = 32
+_PLAIN_TYPES: Final = {
+    "string": "string",
+    "integer": "number",
+    "number": "number",
+    "boolean": "boolean",
+    "null": "null",
+}
+
+
+def tools_tokens(tools: object, counter: TokenCounter, style: ToolsStyle) -> int:
+    """Count the definitions, once per content; whatever JSON value they are."""
+    if not tools:
+        return 0
+    packed = _packed(tools)
+    key = (style, hash(packed), len(packed))
+    return counter.remembered(key, lambda: _tokens(tools, counter, style))
+
+
+def tool_choice_tokens(choice: object, counter: TokenCounter) -> int:
+    """Count what a `tool_choice` adds to OpenAI's prompt; open templates do not see it."""
+    if choice == "none":
+        return 1
+    name = _text(_dict(_dict(choice).get("function")).get("name"))
+    return 7 + counter.count(name) if name else 0
+
+
+def schema_tokens(response_format: object, counter: TokenCounter) -> int:
+    """Count the JSON schema of a `response_format`; a bare type costs nothing."""
+    schema = _dict(response_format).get("json_schema")
+    return counter.count(as_json(schema)) if schema else 0
+
+
+def as_json(value: object) -> str:
+    """Write the value as chat templates do: spaces after commas, letters as they are."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return ""
+
+
+def as_typescript(tools: object) -> str:
+    """Write the definitions as OpenAI's models are trained to read them."""
+    lines = ["namespace functions {", ""]
+    for tool in tools if isinstance(tools, list) else [tools]:
+        lines.extend(_function(_dict(tool)))
+    return "\n".join([*lines, "} // namespace functions"])
+
+
+def _tokens(tools: object, counter: TokenCounter, style: ToolsStyle) -> int:
+    if style == "json":
+        return counter.count(as_json(tools)) + _JSON_PREAMBLE_TOKENS
+    return counter.count(as_typescript(tools)) + _TYPESCRIPT_FRAME_TOKENS
+
+
+def _packed(value: object) -> bytes | str:
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # lone surrogates, large numbers, nesting
+        return as_json(value)
+
+
+def _function(tool: dict[str, Any]) -> Iterator[str]:
+    function = _dict(tool.get("function")) or tool
+    if description := _text(function.get("description")):
+        yield f"// {description}"
+    parameters = _dict(function.get("parameters"))
+    name = _text(function.get("name"))
+    if _dict(parameters.get("properties")):
+        yield f"type {name} = (_: {{"
+        yield _members(parameters, 0, _DEEPEST)
+        yield "}) => any;"
+    else:
+        yield f"type {name} = () => any;"
+    yield ""
+
+
+def _members(schema: dict[str, Any], indent: int, depth: int) -> str:
+    required = schema.get("required")
+    always = [key for key in required if isinstance(key, str)] if isinstance(required, list) else []
+    lines = []
+    for key, value in _dict(schema.get("properties")).items():
+        member = _dict(value)
+        if description := _text(member.get("description")):
+            lines.append(f"// {description}")
+        lines.append(f"{key}{'' if key in always else '?'}: {_type(member, indent, depth)},")
+    return "\n".join(" " * indent + line for line in lines)
+
+
+def _type(schema: dict[str, Any], indent: int, depth: int) -> str:
+    if depth == 0:
+        return "any"
+    named = schema.get("type")
+    several = schema.get("anyOf", schema.get("oneOf"))
+    if isinstance(several, list):
+        return _union(_type(_dict(one), indent, depth - 1) for one in several)
+    if isinstance(schema.get("enum"), list):
+        return _union(as_json(item) for item in schema["enum"])
+    if isinstance(named, list):
+        return _union(_type({**schema, "type": one}, indent, depth - 1) for one in named)
+    return _single_type(named, schema, indent, depth)
+
+
+def _single_type(named: object, schema: dict[str, Any], indent: int, depth: int) -> str:
+    if named == "array":
+        return f"{_type(_dict(schema.get('items')), indent, depth - 1)}[]"
+    if named == "object":
+        return f"{{\n{_members(schema, indent + 2, depth - 1)}\n}}"
+    return _PLAIN_TYPES.get(named, "any") if isinstance(named, str) else "any"
+
+
+def _union(types: Iterator[str]) -> str:
+    return " | ".join(types)
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,103 @@
+"""Context windows of well-known models, for the case that nobody tells: as of 2026-08.
+
+Only names whose window is the same wherever the model runs by its public name. Registry, discovery
+and what an overflow taught come first; a name that implies nothing is None, never a guess.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from chat_proxy.tokens.model_names import is_local_tag, plain_name
+
+
+class _Known(NamedTuple):
+    """A window, and the part of it that a prompt may take if that is less."""
+
+    window: int
+    input_limit: int | None = None
+
+
+_K: Final = 1_024
+_DECIMAL_128K: Final = _Known(128_000)
+_GPT_5: Final = _Known(400_000, input_limit=272_000)
+_CLAUDE: Final = _Known(200_000)
+_128K: Final = _Known(128 * _K)
+_256K: Final = _Known(256 * _K)
+_1M: Final = _Known(1_024 * _K)
+
+# The first pattern that the bare name matches decides; narrower ones stand before wider ones.
+_TABLE: Final = tuple(
+    (re.compile(pattern), known)
+    for pattern, known in (
+        (r"gpt-4[.]1", _Known(1_047_576)),
+        (r"(chatgpt-|gpt-)4o(?!.*(audio|realtime|transcribe|tts))", _DECIMAL_128K),
+        (r"gpt-4[.]5|gpt-4-turbo|gpt-4-(1106|0125)-preview", _DECIMAL_128K),
+        (r"gpt-4-32k", _Known(32_768)),
+        (r"gpt-4(-0314|-0613)?$", _Known(8_192)),
+        (r"gpt-3[.]?5-turbo(?!-(instruct|0301|0613))", _Known(16_385)),
+        (r"gpt-5([.][1-3])?-chat", _DECIMAL_128K),
+        (r"gpt-5(-(mini|nano|codex|pro)|[.][123](-codex|-pro)?)?(-\d{4}-\d\d-\d\d)?$", _GPT_5),
+        (r"o1-(preview|mini)", _DECIMAL_128K),
+        (r"o[134](?![a-z\d])", _Known(200_000)),
+        (r"gpt-oss-(20|120)b", _128K),
+        (r"claude-(2[.]1|3|opus|sonnet|haiku)", _CLAUDE),
+        (r"gemini-1[.]5-pro", _Known(2_097_152)),
+        (r"gemini-(1[.]5-flash|2[.][05]-(flash|pro)|3)(?!.*(image|tts|live|audio))", _1M),
+        (r"qwen3-coder-(480b|30b|next)", _256K),
+        (r"qwen3-\d+(\.\d+)?b-?(a\d+b)?-(instruct|thinking)-2507", _256K),
+        (r"qwen3-next-80b", _256K),
+        (r"qwen3-vl-\d+b", _256K),
+        (r"qwen3-(0[.]6|1[.]7|4|8|14|32)b|qwen3-(30b-a3b|235b-a22b)", _Known(32_768)),
+        (r"qwen3[.][56]-\d+b", _256K),
+        (r"qwen2[.]5-\d+b-instruct-1m", _Known(1_010_000)),
+        (r"qwen2[.]5-(coder-)?(0[.]5|1[.]5|3|7|14|32|72)b", _Known(32_768)),
+        (r"qwen2[.]5-vl-\d+b", _Known(128_000)),
+        (r"qwen2-vl-\d+b", _Known(32_768)),
+        (r"(meta-)?llama-3[.][123]-\d+b", _128K),
+        (r"(meta-)?llama-3-(8|70)b(-instruct)?$", _Known(8_192)),
+        (r"(meta-)?llama-2-\d+b", _Known(4_096)),
+        (r"(meta-)?llama-4-maverick", _1M),
+        (r"(meta-)?llama-4-scout", _Known(10 * 1_024 * _K)),
+        (r"deepseek-(v3([.][12])?|r1)(-0324|-0528|-terminus|-exp)?$", _128K),
+        (r"deepseek-(chat|reasoner)$", _Known(128_000)),
+        (r"mistral-7b-instruct-v0[.][23]|mixtral-8x7b", _Known(32_768)),
+        (r"mixtral-8x22b", _Known(65_536)),
+        (r"(open-)?mistral-nemo", _128K),
+        (r"mistral-small-(3[.][12]-)?24b-instruct-2503|mistral-small-3[.][12]", _128K),
+        (r"mistral-small-24b-instruct-2501", _Known(32_768)),
+        (r"devstral-small-25|mistral-large-(instruct-)?24(07|11)", _128K),
+        (r"gemma-3-1b", _Known(32_768)),
+        (r"gemma-3-(4|12|27)b", _128K),
+        (r"gemma-3n", _Known(32_768)),
+        (r"gemma-2-\d+b", _Known(8_192)),
+        (r"phi-4-mini|phi-3[.]5-(mini|moe|vision)|phi-3-(mini|small|medium)-128k", _128K),
+        (r"phi-4$", _Known(16_384)),
+        (r"phi-3-(mini|medium)-4k", _Known(4_096)),
+        (r"glm-4[.]6(?!v)", _Known(200_000)),
+        (r"glm-4[.]5(?!v)", _128K),
+        (r"kimi-k2-instruct-0905|kimi-k2-thinking", _256K),
+        (r"kimi-k2-instruct$", _128K),
+        (r"command-r(-plus)?-08-2024", _128K),
+    )
+)
+
+
+def known_window(model_name: str) -> int | None:
+    """Return the window that the public name implies, prompt and answer together."""
+    known = _find(model_name)
+    return known.window if known else None
+
+
+def known_input_limit(model_name: str) -> int | None:
+    """Return what a prompt alone may take, where that is less than the window."""
+    known = _find(model_name)
+    return known.input_limit if known else None
+
+
+@lru_cache(maxsize=1_024)
+def _find(model_name: str) -> _Known | None:
+    name = plain_name(model_name)
+    if is_local_tag(name):
+        return None
+    return next((known for pattern, known in _TABLE if pattern.match(name)), None)

@@ -1,0 +1,202 @@
+"""The upstream: a call goes out, a Reply comes back, and foreign errors stop here."""
+
+import ssl
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx
+
+from chat_proxy import errors
+from chat_proxy.http.client.connection import Connection, NotHttp, ReusedConnectionClosed
+from chat_proxy.http.client.idle_connections import IdleConnections
+from chat_proxy.http.client.pool import (
+    Answer,
+    ConnectionPool,
+    NameNotResolved,
+    Target,
+    TlsFailed,
+    wire_form,
+)
+from chat_proxy.http.headers import RawHeaders, values_of
+from chat_proxy.http.write_batch import WriteBatch
+from chat_proxy.upstream.breaker import Breakers
+from chat_proxy.upstream.header_rules import answered
+
+REMEMBERED_TARGETS = 1_000
+FETCHED_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamPolicy:
+    """How connections to upstreams are made and when they are given up."""
+
+    ca_file: Path | None
+    connect_seconds: float
+    keep_alive_seconds: float
+    breaker_failures: int
+    breaker_seconds: float
+
+
+@dataclass(slots=True)
+class Call:
+    """One request to an upstream, ready to be sent."""
+
+    method: str
+    base_url: str
+    path: str
+    headers: RawHeaders
+    body: bytes = b""
+    query: bytes = b""
+
+
+class Reply(Answer):
+    """An upstream's answer whose body is still arriving; let go of it whatever happens."""
+
+    __slots__ = ("_values", "headers", "retried", "status")
+
+    def __init__(self, connection: Connection, kept: IdleConnections, *, retried: bool) -> None:
+        self.status = connection.status
+        self.retried = retried
+        self.headers = answered(connection.headers)
+        self._values = values_of(self.headers)
+        super().__init__(connection, kept)
+
+    @property
+    def content_type(self) -> bytes:
+        """The media type in lower case, without parameters."""
+        return self._values.get(b"content-type", b"").partition(b";")[0].strip().lower()
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether the body is compressed, so that nobody here can read it."""
+        return self._values.get(b"content-encoding", b"").lower() not in (b"", b"identity")
+
+    async def read_some(self) -> bytes:
+        """Return the next bytes, nothing at the end."""
+        try:
+            return await super().read_some()
+        except httpx.TransportError as error:
+            raise our_error(error) from error
+
+
+class Upstream:
+    """Sends calls over one pool of connections."""
+
+    def __init__(self, policy: UpstreamPolicy) -> None:
+        self._policy = policy
+        self.write_batch = WriteBatch()
+        self._transport: ConnectionPool | None = None
+        self._targets: dict[tuple[str, str], Target] = {}
+        self.breakers = Breakers(policy.breaker_failures, policy.breaker_seconds)
+
+    def open(self) -> None:
+        """Make the pool; call it in the event loop that will use it."""
+        self._transport = ConnectionPool(
+            ssl.create_default_context(cafile=self._policy.ca_file),
+            self.write_batch,
+            connect_seconds=self._policy.connect_seconds,
+            keep_alive_seconds=self._policy.keep_alive_seconds,
+        )
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._transport is not None:
+            await self._transport.aclose()
+
+    async def send(self, call: Call) -> Reply:
+        """Return the upstream's answer, whatever its status; raise an UpstreamError without one."""
+        breaker = self.breakers.of(call.base_url)
+        breaker.check()
+        transport = self._open_transport()
+        target = self._target(call, transport)
+        try:
+            message = wire_form(call.method, target, framed(call), call.body)
+            retried = False
+            try:
+                connection = await transport.send(target, message)
+            except ReusedConnectionClosed:
+                retried = True
+                connection = await transport.send(target, message, fresh=True)
+            reply = Reply(connection, transport.kept, retried=retried)
+        except httpx.TransportError as error:
+            breaker.failed()
+            raise our_error(error) from error
+        except BaseException:
+            breaker.undecided()
+            raise
+        if reply.status in (502, 503, 504):
+            breaker.failed()
+        else:
+            breaker.succeeded()
+        return reply
+
+    async def fetch(self, method: str, url: str, headers: RawHeaders) -> httpx.Response:
+        """Return a small answer to a question of our own, read to its end."""
+        headers = [*headers, (b"accept-encoding", b"identity")]
+        try:
+            return await self._fetch(httpx.Request(method, url, headers=headers))
+        except httpx.TransportError as error:
+            raise our_error(error) from error
+
+    async def _fetch(self, request: httpx.Request) -> httpx.Response:
+        response = await self._open_transport().handle_async_request(request)
+        try:
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise errors.UpstreamInvalidResponse
+            body = b""
+            async for chunk in response.aiter_raw():
+                body += chunk
+                if len(body) > FETCHED_BYTES:
+                    raise errors.UpstreamResponseTooLarge
+        finally:
+            await response.aclose()
+        return httpx.Response(response.status_code, headers=response.headers, content=body)
+
+    def is_dialling(self, base_url: str) -> bool:
+        """Tell whether somebody waits for a new connection to this upstream."""
+        transport = self._open_transport()
+        return transport.is_dialling(transport.target(httpx.URL(base_url)))
+
+    def _open_transport(self) -> ConnectionPool:
+        if self._transport is None:
+            raise RuntimeError("open() comes before the first call")
+        return self._transport
+
+    def _target(self, call: Call, transport: ConnectionPool) -> Target:
+        """Return the address, remembering the few that come again and again."""
+        key = (call.base_url, call.path)
+        target = self._targets.get(key)
+        if target is None:
+            target = transport.target(httpx.URL(call.base_url + call.path))
+            if len(self._targets) < REMEMBERED_TARGETS:
+                self._targets[key] = target
+        return replace(target, path=target.path + b"?" + call.query) if call.query else target
+
+
+def framed(call: Call) -> RawHeaders:
+    """Return the call's headers with those that say how it is sent."""
+    headers = [*call.headers, (b"accept-encoding", b"identity")]
+    if call.body or call.method != "GET":
+        headers.append((b"content-length", b"%d" % len(call.body)))
+    return headers
+
+
+def our_error(error: httpx.TransportError) -> errors.UpstreamError:
+    """Return the error that means the same to the client; nothing of httpx leaves this package."""
+    for foreign, ours in _MEANINGS:
+        if isinstance(error, foreign):
+            return ours()
+    return errors.UpstreamError()
+
+
+# Read top to bottom: the first that fits is taken, so the special stands before the general.
+_MEANINGS: tuple[tuple[type[httpx.TransportError], type[errors.UpstreamError]], ...] = (
+    (NameNotResolved, errors.UpstreamDnsError),
+    (TlsFailed, errors.UpstreamTlsError),
+    (httpx.ConnectTimeout, errors.UpstreamConnectTimeout),
+    (httpx.TimeoutException, errors.UpstreamFirstByteTimeout),
+    (httpx.ConnectError, errors.UpstreamConnectError),
+    (NotHttp, errors.UpstreamInvalidResponse),
+    (httpx.LocalProtocolError, errors.UpstreamInvalidResponse),
+    (httpx.TransportError, errors.UpstreamReset),
+)

@@ -1,0 +1,114 @@
+"""What was folded and cut is not lost: the store, and the archive's files, have it whole."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chat_proxy.store.archive.dialog import read_dialog
+from tests.journeys.summaries.talking import WINDOW, Talk, long_chat, talking, turns
+from tests.journeys.trimming.growing import Asked
+from tests.support.conversations import get
+from tests.support.summary_model import SummaryModel
+from tests.unit.chat.shapes import Fields, calls, result, user
+
+pytestmark = pytest.mark.anyio
+
+_ID = re.compile(r"offload id:? ([0-9a-f]{32})\]")
+_LINES = re.compile(r"\[The original messages: (.+), lines (\d+)-(\d+); ")
+
+
+def archive(folder: Path, **more: Any) -> dict[str, Any]:
+    return {"enabled": True, "dir": str(folder), **more}
+
+
+def archived(folder: Path) -> list[dict[str, Any]]:
+    files = sorted((folder / "dialog").glob("*.jsonl"))
+    assert all((file.stat().st_mode & 0o077) == 0 for file in files)
+    return [json.loads(line) for file in files for line in read(file).splitlines()]
+
+
+def read(file: Path | str) -> str:
+    return Path(file).read_text()
+
+
+def folded(asked: Asked) -> str:
+    return str(asked.messages[1]["content"])
+
+
+async def whole(talk: Talk, text: str) -> str:
+    """Fetch what a prompt says was kept."""
+    found = _ID.search(text)
+    assert found
+    answer = await get(talk.line, f"/v1/offload/{found[1]}")
+    assert answer.status == 200
+    return answer.body.decode()
+
+
+async def test_folded_messages_can_be_fetched_by_the_id_that_the_prompt_names() -> None:
+    given = long_chat()
+    async with talking(SummaryModel(window=WINDOW)) as talk:
+        asked = await talk.ask(given)
+        kept = [json.loads(line) for line in (await whole(talk, folded(asked))).splitlines()]
+
+    assert kept == given[: len(kept)]
+    assert len(kept) > 10
+
+
+async def test_the_archive_gives_back_the_clients_own_messages_span_by_span(
+    tmp_path: Path,
+) -> None:
+    given = long_chat()
+    async with talking(SummaryModel(window=WINDOW), archive=archive(tmp_path)) as talk:
+        await talk.ask(given)
+        given = [*given, *turns(14, first=50)[1:], user("And then?")]
+        asked = await talk.ask(given)
+
+    lines = archived(tmp_path)
+    last = lines[-1]
+    again = read_dialog(tmp_path, last["tenant"], last["chain"])
+    assert len({line["chain"] for line in lines}) == 2
+    assert again == given[: len(again)]
+    assert again[-1] not in asked.messages
+
+
+async def test_a_prompt_names_the_file_and_lines_for_agents_that_can_read_them(
+    tmp_path: Path,
+) -> None:
+    given = long_chat()
+    sections: dict[str, Any] = {"archive": archive(tmp_path, mention_paths=True)}
+    async with talking(SummaryModel(window=WINDOW), **sections) as talk:
+        asked = await talk.ask(given)
+        later = await talk.ask([*given, *turns(1, first=90)[1:], user("Go on.")])
+
+    found = _LINES.search(folded(asked))
+    assert found
+    lines = read(found[1]).splitlines()[int(found[2]) - 1 : int(found[3])]
+    assert [json.loads(line)["message"] for line in lines] == given[: len(lines)]
+    assert folded(later) == folded(asked)
+
+
+async def test_a_cut_result_names_its_file_and_the_line_to_go_on_from(tmp_path: Path) -> None:
+    text = "".join(f"line {number} of the log\n" for number in range(1, 20_000))
+    given: list[Fields] = [user("Read it."), calls("1"), result("1", text), user("And?")]
+    sections: dict[str, Any] = {"archive": archive(tmp_path, mention_paths=True)}
+    async with talking(SummaryModel(window=1_000_000), window=1_000_000, **sections) as talk:
+        asked = await talk.ask(given)
+
+    content = asked.messages[2]["content"]
+    found = re.search(r"\[full text: (.+), go on from line (\d+)\]", content)
+    assert found
+    assert read(found[1]) == text
+    line = read(found[1]).splitlines()[int(found[2]) - 1]
+    assert line not in content.partition("[Tool output truncated")[0].splitlines()
+    assert f"line {int(found[2]) - 1} of the log\n[Tool output truncated" in content
+
+
+async def test_without_an_archive_nothing_is_written(tmp_path: Path) -> None:
+    sections: dict[str, Any] = {"archive": {"enabled": False, "dir": str(tmp_path)}}
+    async with talking(SummaryModel(window=WINDOW), **sections) as talk:
+        await talk.ask(long_chat())
+
+    assert archived(tmp_path) == []

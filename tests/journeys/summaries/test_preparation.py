@@ -1,0 +1,204 @@
+"""A summary is written before it is needed, so that at the trigger nobody waits for it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.journeys.summaries.talking import (
+    SYSTEM,
+    WINDOW,
+    Talk,
+    body_of,
+    label,
+    long_chat,
+    post,
+    talking,
+    turns,
+)
+from tests.support.live import chat_request, eventually
+from tests.support.summary_model import SummaryModel, after, once_open
+from tests.unit.chat.shapes import Fields, user
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+
+PREPARED: dict[str, Any] = {"prepare": 0.65}
+CHATS = 20
+OFF = "x-chat-proxy-mode: off"
+
+
+def early(number: int = 0) -> list[Fields]:
+    """Return a conversation between the preparation and the trigger."""
+    return [SYSTEM, user(f"I am number {number}"), *long_chat(9)[2:]]
+
+
+def late(number: int = 0) -> list[Fields]:
+    """Return the same conversation two turns later, over the trigger."""
+    return [*early(number), *turns(2, first=20)[1:], user("And then?")]
+
+
+async def settled(talk: Talk, summaries: int, seconds: float = 15) -> None:
+    """Wait until so many summaries were asked for and all of them are kept."""
+    running = talk.proxy.services.summaries._running
+    await eventually(lambda: len(talk.brain.summaries) >= summaries and not running, seconds)
+
+
+async def test_the_request_goes_on_unchanged_while_its_summary_is_prepared() -> None:
+    """Preparing costs the request nothing, and changes not one byte of it."""
+    gate = asyncio.Event()
+    brain = SummaryModel(once_open(gate), window=WINDOW)
+    async with talking(brain, budget=PREPARED) as talk:
+        asked = await talk.ask(early())
+        await eventually(lambda: len(brain.summaries) == 1)
+        gate.set()
+
+    assert label(asked) == "none"
+    assert asked.upstream == asked.body
+
+
+async def test_a_prepared_summary_is_taken_at_the_trigger_and_not_before() -> None:
+    """BUGS 21: the prefix breaks once, when it must."""
+    brain = SummaryModel(window=WINDOW)
+    async with talking(brain, budget=PREPARED) as talk:
+        first = await talk.ask(early())
+        await settled(talk, 1)
+        again = await talk.ask(early())
+        crossing = await talk.ask(late())
+        later = await talk.ask([*late(), *turns(1, 60, first=30)[1:], user("Go on")])
+
+    assert [label(it) for it in (first, again, crossing, later)] == [
+        "none",
+        "none",
+        "reused",
+        "reused",
+    ]
+    assert again.upstream == again.body
+    assert crossing.tokens[1] < crossing.tokens[0] * 0.7
+    assert crossing.begins(later)
+    assert len(brain.summaries) == 1
+
+
+async def test_a_summary_is_prepared_once_however_often_the_client_comes() -> None:
+    """BUGS 43: neither while it is written nor afterwards is it written again."""
+    gate = asyncio.Event()
+    brain = SummaryModel(once_open(gate), window=WINDOW)
+    async with talking(brain, budget=PREPARED) as talk:
+        for _ in range(3):
+            await talk.ask(early())
+        await eventually(lambda: len(brain.summaries) == 1)
+        gate.set()
+        await settled(talk, 1)
+        for _ in range(3):
+            await talk.ask(early())
+        await settled(talk, 1)
+
+    assert len(brain.summaries) == 1
+
+
+async def test_nothing_is_prepared_where_that_is_turned_off() -> None:
+    brain = SummaryModel(window=WINDOW)
+    async with talking(brain, budget={"prepare": 1}) as talk:
+        await talk.ask(early())
+        await asyncio.sleep(0.2)
+
+    assert brain.summaries == []
+
+
+async def test_a_request_that_is_only_observed_prepares_nothing() -> None:
+    """BUGS 41: a look changes nothing and asks nobody."""
+    brain = SummaryModel(window=WINDOW)
+    async with talking(brain, "x-chat-proxy-mode: observe", budget=PREPARED) as talk:
+        first = await talk.ask(early())
+        second = await talk.ask(late())
+        await asyncio.sleep(0.2)
+
+    assert brain.summaries == []
+    assert first.upstream == first.body
+    assert second.upstream == second.body
+
+
+async def timed(talk: Talk, messages: list[Fields], *headers: str) -> float:
+    """Return how long a request takes."""
+    body = body_of(messages)
+    started = time.perf_counter()
+    answered = await post(talk.line, body, *headers)
+    assert answered.status == 200
+    return time.perf_counter() - started
+
+
+async def waits_at_the_trigger() -> tuple[float, float]:
+    """Return the 95th percentile of requests that cross the trigger, and of those let through."""
+    brain = SummaryModel(after(2), window=WINDOW, chat_seconds=0.1)
+    sections: dict[str, Any] = {"budget": PREPARED, "summary": {"concurrency": CHATS}}
+    async with talking(brain, **sections) as talk:
+        for number in range(CHATS):
+            await talk.ask(early(number))
+        await settled(talk, CHATS)
+        crossing, passing = [], []
+        for number in range(CHATS):
+            crossing.append(await timed(talk, late(number)))
+            passing.append(await timed(talk, late(number), OFF))
+    assert len(brain.summaries) == CHATS
+    return sorted(crossing)[-2], sorted(passing)[-2]
+
+
+async def test_the_request_that_crosses_the_trigger_waits_for_nothing() -> None:
+    """With a summary model that needs 2 s: at most 1.2 of a request that is only passed on."""
+    ratios = []
+    for _ in range(6):
+        crossing, passing = await waits_at_the_trigger()
+        ratios.append(crossing / passing)
+        if ratios[-1] <= 1.2:
+            return
+    raise AssertionError(ratios)
+
+
+async def test_without_preparation_the_request_waits_for_its_summary() -> None:
+    """The control: this is what preparing saves."""
+    brain = SummaryModel(after(0.5), window=WINDOW)
+    async with talking(brain) as talk:
+        assert await timed(talk, late()) >= 0.5
+
+
+async def held_back(condition: Callable[[], bool], seconds: float = 0.4) -> bool:
+    """Tell whether something does not happen for a while."""
+    for _ in range(int(seconds / 0.02)):
+        await asyncio.sleep(0.02)
+        if condition():
+            return False
+    return True
+
+
+async def test_a_request_that_still_fits_may_go_on_without_its_summary() -> None:
+    """SUMMARY_WAIT=overflow: unchanged while it is written, folded when it is there."""
+    gate = asyncio.Event()
+    brain = SummaryModel(once_open(gate), window=WINDOW)
+    async with talking(brain, summary={"wait": "overflow"}) as talk:
+        first = await talk.ask(long_chat(12))
+        await eventually(lambda: len(brain.summaries) == 1)
+        gate.set()
+        await settled(talk, 1)
+        second = await talk.ask(long_chat(12))
+
+    assert first.upstream == first.body
+    assert label(second) == "reused"
+    assert second.tokens[1] < second.tokens[0]
+    assert len(brain.summaries) == 1
+
+
+async def test_a_request_that_would_not_fit_waits_all_the_same() -> None:
+    """SUMMARY_WAIT=overflow: nothing is sent that its model must refuse."""
+    gate = asyncio.Event()
+    brain = SummaryModel(once_open(gate), window=WINDOW)
+    async with talking(brain, summary={"wait": "overflow"}) as talk:
+        await talk.line.send(chat_request(body_of(long_chat(17))))
+        await eventually(lambda: len(brain.summaries) == 1)
+        waited = await held_back(lambda: bool(brain.chats))
+        gate.set()
+        answered = await talk.line.answer()
+
+    assert waited
+    assert (answered.status, label(answered)) == (200, "built")
+    assert brain.overflows == []

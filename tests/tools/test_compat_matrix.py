@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import pytest
+
+from tools.compat.lineup import CLIENTS, PINS, Client
+from tools.compat.matrix import NAMES, shortfalls, written
+from tools.compat.results import FAILED, NOT_APPLICABLE, OK, Finding, keep, kept
+from tools.compat.snippet import VALUES, snippet_of
+
+ALL_WELL = {name: Finding(OK, steps=26, compactions=5) for name in NAMES}
+
+
+def test_the_page_has_a_row_with_the_version_and_every_outcome() -> None:
+    client = CLIENTS[0]
+
+    page = written([client], {client.name: ALL_WELL})
+
+    row = next(line for line in page.splitlines() if line.startswith(f"| {client.title} |"))
+    assert f"| {client.version} |" in row
+    assert row.count("| ok ") == len(NAMES)
+    assert row.endswith("| 26 | 5 | 0 |")
+
+
+def test_a_failure_stands_out_and_its_reason_is_told_on_one_line() -> None:
+    client = CLIENTS[0]
+    findings = {**ALL_WELL, "image": Finding(FAILED, "saw status 400;\nno answer")}
+
+    page = written([client], {client.name: findings})
+
+    assert "| **failed** |" in page
+    assert f"- {client.title}, image: failed, saw status 400; no answer" in page.splitlines()
+
+
+def test_what_a_client_cannot_do_is_told_and_costs_nothing() -> None:
+    results = {client.name: ALL_WELL for client in CLIENTS}
+    name = CLIENTS[-1].name
+    results[name] = {**ALL_WELL, "image": Finding(NOT_APPLICABLE, "takes none")}
+
+    assert "image: n/a, takes none" in written(CLIENTS, results)
+    assert shortfalls(CLIENTS, results) == []
+
+
+def test_a_client_with_a_scenario_untried_is_not_green() -> None:
+    results = {client.name: {"hello": Finding(OK)} for client in CLIENTS}
+
+    assert shortfalls(CLIENTS, results)[0] == "0 clients are green, 8 are asked for"
+
+
+def test_agents_that_took_few_steps_or_were_never_compacted_do_not_count() -> None:
+    results = {client.name: dict(ALL_WELL) for client in CLIENTS}
+    agents = [client.name for client in CLIENTS if client.kind == "coding agent"]
+    for number, name in enumerate(agents):
+        short = Finding(OK, steps=19, compactions=5)
+        loose = Finding(OK, steps=26, compactions=1)
+        results[name]["tools"] = short if number % 2 else loose
+
+    assert shortfalls(CLIENTS, results) == ["0 coding agents went far enough, 2 are asked for"]
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_every_driver_shows_a_configuration_without_our_variables(client: Client) -> None:
+    _, lines = snippet_of(client.driver_file)
+
+    assert VALUES["PROXY"] in lines
+    assert not any(f"${name}" in lines for name in (*VALUES, "TASK"))
+
+
+def test_every_client_is_pinned_to_one_version() -> None:
+    assert {client.name for client in CLIENTS} == set(PINS)
+    assert all(client.version[0].isdigit() for client in CLIENTS)
+
+
+def test_results_come_back_as_they_were_kept(tmp_path: Path) -> None:
+    results = {"one": ALL_WELL, "two": {"hello": Finding(FAILED, "no")}}
+
+    keep(tmp_path / "results.json", results)
+
+    assert kept(tmp_path / "results.json", ["one", "two", "three"]) == results

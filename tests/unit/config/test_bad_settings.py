@@ -1,0 +1,197 @@
+"""A configuration that cannot be used says so in one line for each mistake."""
+
+from pathlib import Path
+
+import pytest
+
+from chat_proxy.config.environment import BadConfiguration, read_settings, setting_names
+
+SECRET = "sk-canary-0123456789"
+
+
+def refusal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
+    """What is said about these variables, which must not pass."""
+    for name, value in variables.items():
+        monkeypatch.setenv(f"CHAT_PROXY_{name}", value)
+    with pytest.raises(BadConfiguration) as caught:
+        read_settings(None)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("SERVER_PORT", "99999", "less than or equal to 65535"),
+        ("SERVER_PORT", "http", "valid integer"),
+        ("SERVER_WORKERS", "0", "greater than or equal to 1"),
+        ("SERVER_WORKERS", "100000", "less than or equal to 256"),
+        ("SUMMARY_EXTRA_BODY", "{top_p: 1}", "is not valid JSON"),
+        ("SUMMARY_EXTRA_BODY", "[1]", "valid dictionary"),
+        ("MODE", "fast", "'on', 'observe' or 'off'"),
+        ("LOG_LEVEL", "loud", "'debug', 'info', 'warning' or 'error'"),
+        ("METRICS_ENABLED", "perhaps", "valid boolean"),
+        ("BUDGET_THRESHOLD", "1.5", "less than or equal to 1"),
+        ("UPSTREAM_TOTAL_TIMEOUT_SECONDS", "inf", "finite number"),
+        ("SERVER_PING_SECONDS", "nan", "finite number"),
+        ("UPSTREAM_BASE_URL", "vllm:8000", "URL scheme"),
+        ("UPSTREAM_BASE_URL", "http://vllm/v1?x=1", "no user name, password, query or fragment"),
+        ("PRUNE_IDLE_MINUTES", "two\nlines", "valid number"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_variable(
+    name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = refusal(monkeypatch, **{name: value})
+
+    assert line.startswith(f"CHAT_PROXY_{name}={value!r}: ")
+    assert said in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("SERVER_PROT", "SERVER_PORT"),
+        ("VISON_KEEP_SYSTEM", "VISION_KEEP_SYSTEM"),
+        ("VISION_KEEP_LAST_TURNS", "VISION_KEEP_LAST_N_TURNS"),
+        ("SERVER_SERVER_PORT", "SERVER_PORT"),
+        ("SERVER", "SERVER_PORT"),
+        ("MOD", "MODE"),
+        ("UPSTREAM_URL", "UPSTREAM_BASE_URL"),
+    ],
+)
+def test_an_unknown_name_is_told_the_nearest_one(
+    name: str, nearest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = refusal(monkeypatch, **{name: "7"})
+
+    assert line == (
+        f"CHAT_PROXY_{name}='7': there is no such setting; did you mean CHAT_PROXY_{nearest}?"
+    )
+
+
+def test_a_whole_section_in_one_variable_is_refused_whatever_is_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for value in ("x", "{}", '{"port": 1}'):
+        line = refusal(monkeypatch, SERVER=value)
+        assert line.startswith(f"CHAT_PROXY_SERVER={value!r}: there is no such setting")
+
+
+def test_every_mistake_gets_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = refusal(monkeypatch, SERVER_PORT="x", MODE="y", SERVR_PORT="1", LOG_FORMT="json")
+
+    assert [line.partition("=")[0] for line in lines.splitlines()] == [
+        "CHAT_PROXY_LOG_FORMT",
+        "CHAT_PROXY_SERVR_PORT",
+        "CHAT_PROXY_MODE",
+        "CHAT_PROXY_SERVER_PORT",
+    ]
+
+
+SECRETS = [name for name, field in setting_names().items() if "SecretStr" in repr(field.annotation)]
+
+
+@pytest.mark.parametrize("name", SECRETS)
+@pytest.mark.parametrize("value", [f"{SECRET}\nx", f"{SECRET}ü", f"{SECRET}\ax"])
+def test_a_bad_key_is_not_printed(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = refusal(monkeypatch, **{name.removeprefix("CHAT_PROXY_"): value})
+
+    assert line.startswith(f"{name}='***': must be printable ASCII")
+    assert "canary" not in line
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("UPSTREAM_APIKEY", "canary"),
+        ("UPSTREM_API_KEY", "canary"),
+        ("AUTH_KEY", "canary"),
+        ("OPENAI_TOKEN", "canary"),
+        ("DB_PASSWORD", "canary"),
+        ("FOO", SECRET),
+        ("FOO", "Bearer canary"),
+        ("STORE_URLL", "redis://:can@ary@host/0"),
+        ("STORE_URLL", "redis://user:canary/x@host"),
+        ("STORE_URLL", "redis://host?password=canary&x=1"),
+        ("UPSTREAM_BASE_URL", "http://user:canary@host/v1"),
+        ("UPSTREAM_BASE_URL", "http://host/v1?api_key=canary"),
+        ("SUMMARY_BASE_URL", "ftp://user:canary@host/v1"),
+    ],
+)
+def test_a_secret_in_a_wrong_place_is_masked(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = refusal(monkeypatch, **{name: value})
+
+    assert line.startswith(f"CHAT_PROXY_{name}=")
+    assert "***" in line
+    assert "canary" not in line
+    assert "ary@" not in line
+
+
+@pytest.mark.parametrize("value", [",", " ", " , ,"])
+def test_keys_that_are_none_do_not_open_the_door(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "holds no key" in refusal(monkeypatch, AUTH_KEYS=value)
+
+
+def test_what_kubernetes_sets_beside_a_service_of_this_name_is_let_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {
+        "SERVICE_HOST": "10.0.0.1",
+        "SERVICE_PORT": "8100",
+        "SERVICE_PORT_HTTP": "8100",
+        "PORT": "tcp://10.0.0.1:8100",
+        "PORT_8100_TCP": "tcp://10.0.0.1:8100",
+        "PORT_8100_TCP_PROTO": "tcp",
+        "PORT_8100_TCP_PORT": "8100",
+        "PORT_8100_TCP_ADDR": "10.0.0.1",
+    }.items():
+        monkeypatch.setenv(f"CHAT_PROXY_{name}", value)
+
+    assert read_settings(None).server.port == 8100
+
+
+def test_a_mistake_in_the_file_is_named_too(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text("CHAT_PROXY_SERVER_PORT=x\nCHAT_PROXY_LOG_LEVL=info\n")
+
+    with pytest.raises(BadConfiguration) as caught:
+        read_settings(file)
+
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("CHAT_PROXY_LOG_LEVL='info': there is no such setting")
+    assert second.startswith("CHAT_PROXY_SERVER_PORT='x': ")
+
+
+def test_a_file_that_is_not_text_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_bytes(b"CHAT_PROXY_MODE=\xff\n")
+
+    with pytest.raises(BadConfiguration, match=r"\.env: is not UTF-8$"):
+        read_settings(file)
+
+
+def test_a_file_that_cannot_be_read_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> dict[str, str]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("chat_proxy.config.environment.dotenv_values", refuse)
+
+    with pytest.raises(BadConfiguration, match=r"cannot be read: Permission denied$"):
+        read_settings(tmp_path / ".env")
+
+
+def test_a_line_that_is_no_setting_is_named_by_its_number_and_not_quoted(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text(f"OTHER\nanything: goes\nCHAT_PROXY_UPSTREAM_API_KEY: {SECRET}\n")
+
+    with pytest.raises(BadConfiguration) as caught:
+        read_settings(file)
+
+    assert str(caught.value) == f"{file}: line 3: is not NAME=value"

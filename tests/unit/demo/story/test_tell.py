@@ -1,0 +1,341 @@
+"""The demo's story: what its table shows, and how it ends whatever happens to it."""
+
+import asyncio
+import io
+import json
+import os
+import pty
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from chat_proxy.cli.demo import for_demo, for_story, run_demo, stage_of, start_model
+from chat_proxy.demo.model.model import DemoModel
+from chat_proxy.demo.story.script import log_of, png_url, turns
+from chat_proxy.demo.story.table import Table, Told
+from chat_proxy.demo.story.tell import (
+    PlainClient,
+    Reply,
+    SdkClient,
+    Stage,
+    Story,
+    StoryEnds,
+    make_client,
+    tell_story,
+)
+from chat_proxy.telemetry.logs import configure_logging
+from chat_proxy.tokens.images.size import image_size
+from tests.support.command import ROOT, environment
+from tests.support.live import running_proxy, settings
+
+WINDOW = 4096
+BUILT = {
+    "x-chat-proxy-tokens-before": "9000",
+    "x-chat-proxy-tokens-after": "2500",
+    "x-chat-proxy-compaction": "built",
+    "x-chat-proxy-stages": "truncate_tool_output,summary",
+}
+
+
+class Terminal(io.StringIO):
+    """A stream that looks like a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Closed(io.StringIO):
+    """A stream that nobody reads any more."""
+
+    def write(self, _: str) -> int:
+        raise BrokenPipeError
+
+
+class CutOff:
+    """A proxy whose every answer is a tool call without an end."""
+
+    messages: list[dict[str, Any]]
+
+    async def ask(self, fields: dict[str, Any]) -> Reply:
+        self.messages = fields["messages"]
+        function = {"name": "read_log", "arguments": '{"path": "a'}
+        return Reply({}, {"role": "assistant", "tool_calls": [{"id": "1", "function": function}]})
+
+
+@asynccontextmanager
+async def stage(window: int = WINDOW, **options: Any) -> AsyncIterator[Stage]:
+    """The proxy in front of a demo model that speaks without pauses."""
+    url = start_model(DemoModel(window, words_per_second=0))
+    async with running_proxy(url, tools={"max_bytes": WINDOW}) as proxy:
+        yield Stage(proxy.url, "anything", window, **options)
+
+
+async def told(where: Stage, is_up: Callable[[], bool] = lambda: True) -> str:
+    """Tell the story from a thread, as the demo does; return what it says."""
+    out = io.StringIO()
+    await asyncio.to_thread(tell_story, where, out, is_up)
+    return out.getvalue()
+
+
+def without_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+
+
+def rows_of(said: str) -> list[list[str]]:
+    return [line.split() for line in said.splitlines() if " -> " in line]
+
+
+# the whole story
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("has_sdk", [True, False])
+async def test_every_kind_of_compaction_is_in_the_story(
+    has_sdk: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_sdk:
+        without_sdk(monkeypatch)
+    async with stage() as where:
+        said = await told(where)
+
+    rows = rows_of(said)
+    assert 20 <= len(rows) <= 30
+    for word in ("truncate", "clear_old", "summary", "limit_vision", "none", "trimmed", "reused"):
+        assert word in said
+    assert f"\n{len(rows)} requests: " in said
+    assert said.endswith(
+        f"See it all on {where.root}/dashboard\nThe proxy stays up; Ctrl-C stops it.\n"
+    )
+
+
+@pytest.mark.anyio
+async def test_a_stream_that_is_no_terminal_gets_plain_lines() -> None:
+    async with stage(has_dashboard=False) as where:
+        said = await told(where)
+
+    assert said.isascii()
+    assert "\x1b" not in said
+    assert "\r" not in said
+    assert "dashboard" not in said
+
+
+# how it ends
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("has_sdk", [True, False])
+async def test_a_refused_request_is_one_line(
+    has_sdk: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_sdk:
+        without_sdk(monkeypatch)
+    async with stage(window=60) as where:
+        said = await told(where)
+
+    last = said.splitlines()[-1]
+    assert last.startswith("chat-proxy demo: the story ends early: ")
+    assert "400" in last
+    assert last.endswith("; the proxy stays up.")
+    assert len(rows_of(said)) == 0
+
+
+@pytest.mark.anyio
+async def test_a_proxy_that_is_not_there_is_one_line() -> None:
+    said = await told(Stage("http://127.0.0.1:1", "anything", WINDOW))
+
+    assert said.startswith("chat-proxy demo: the story ends early: ")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.anyio
+async def test_what_fails_because_the_proxy_stops_is_not_told() -> None:
+    looks = iter([True])
+
+    said = await told(Stage("http://127.0.0.1:1", "anything", WINDOW), lambda: next(looks, False))
+
+    assert said == ""
+
+
+@pytest.mark.anyio
+async def test_a_running_request_is_let_go_when_the_proxy_stops() -> None:
+    began = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = Stage(f"http://127.0.0.1:{silent.getsockname()[1]}", "anything", WINDOW)
+        said = await told(where, lambda: time.monotonic() - began < 0.3)
+
+    assert said == ""
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.anyio
+async def test_an_output_that_is_closed_ends_it_silently() -> None:
+    async with stage() as where:
+        await asyncio.to_thread(tell_story, where, Closed(), lambda: True)
+
+
+@pytest.mark.anyio
+async def test_a_connection_that_breaks_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_sdk(monkeypatch)
+    async with httpx.AsyncClient(trust_env=False) as http:
+        client = make_client("http://127.0.0.1:1/v1", "anything", http)
+
+        with pytest.raises(StoryEnds):
+            await client.ask({})
+
+    assert isinstance(client, PlainClient)
+
+
+@pytest.mark.anyio
+async def test_the_sdk_is_used_where_it_is_installed() -> None:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        assert isinstance(make_client("http://127.0.0.1:1/v1", "anything", http), SdkClient)
+
+
+@pytest.mark.parametrize("body", ["", "[]", "{}", '{"choices": []}', '{"choices": [{}]}'])
+def test_an_answer_without_a_message_ends_the_story(body: str) -> None:
+    with pytest.raises(StoryEnds, match="no message"):
+        Reply.of({}, body)
+
+
+@pytest.mark.anyio
+async def test_a_tool_call_that_was_cut_off_has_a_result_too() -> None:
+    client = CutOff()
+
+    await Story(client, Table(io.StringIO()), 1000).tell()
+
+    results = [message for message in client.messages if message["role"] == "tool"]
+    assert {message["tool_call_id"] for message in results} == {"1"}
+
+
+# the table
+
+
+def test_on_a_terminal_a_request_shows_while_it_runs_and_news_stand_out() -> None:
+    out = Terminal()
+    table = Table(out)
+
+    table.waiting(3, "a question")
+    table.answered(3, "a question", Told.by(BUILT), 1.5)
+    table.answered(4, "another", Told.by(BUILT), 0.1)
+
+    running, first, second = out.getvalue().removesuffix("\n").split("\r\x1b[K")
+    assert running.split() == ["3", "a", "question", "..."]
+    assert first.startswith("\x1b[1m")
+    assert first.endswith("6,500  1,500  truncate+summary\x1b[0m\n")
+    assert "\x1b" not in second
+    assert second.endswith(" 13,000    100  truncate+summary")
+
+
+def test_a_request_the_proxy_says_nothing_about_has_no_tokens() -> None:
+    assert Told.by({}) == Told(0, 0, "-", "")
+
+
+# the script
+
+
+def test_the_story_is_the_same_each_time_and_grows_with_the_window() -> None:
+    small, large = list(turns(1000)), list(turns(100_000))
+
+    assert small == list(turns(1000))
+    assert [turn.says for turn in small] == [turn.says for turn in large]
+    assert max(turn.log_lines for turn in large) > max(turn.log_lines for turn in small)
+    assert log_of("a.log", 61).splitlines()[60].startswith("10:01:00 a.log request 60")
+
+
+def test_its_images_are_images() -> None:
+    assert png_url(1) != png_url(2)
+    assert image_size(png_url(80)) == (512, 384)
+
+
+# around it
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    yield
+    configure_logging("error", "json", sys.stderr)
+
+
+def test_settings_that_somebody_chose_stay() -> None:
+    chosen = settings(tools={"max_bytes": 7_000}, log={"level": "debug"})
+
+    assert for_story(chosen, WINDOW) == chosen
+
+
+def test_results_are_cut_to_fit_the_window_and_no_log_line_breaks_the_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+
+    small, large = (for_story(settings(), window) for window in (WINDOW, 1_000_000))
+
+    assert small.tools.max_bytes == WINDOW
+    assert large.tools.max_bytes == settings().tools.max_bytes
+    assert small.log.level == "error"
+
+
+def test_the_demo_leaves_no_files_behind() -> None:
+    chosen = for_demo(settings(archive={"enabled": True}), "http://127.0.0.1:1/v1")
+
+    assert not chosen.archive.enabled
+
+
+def test_the_story_has_a_key_where_one_is_needed() -> None:
+    keys = {"keys": "sk-one,sk-two"}
+
+    assert stage_of(settings(auth=keys), "http://x", 1).api_key == "sk-one"
+    assert stage_of(settings(), "http://x", 1).api_key == "anything"
+
+
+class Interrupting(io.StringIO):
+    """An output that presses Ctrl-C when the first request is told."""
+
+    def write(self, text: str) -> int:
+        if " -> " in text:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().write(text)
+
+
+def test_a_story_that_is_asked_for_is_told_after_what_to_try(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In this process; without a terminal."""
+    out = Interrupting()
+    monkeypatch.setattr(sys, "stdout", out)
+
+    code = run_demo(settings(log={"level": "error"}), WINDOW, story=True)
+
+    assert code == 0
+    assert out.getvalue().startswith("chat-proxy demo: a 4096-token demo model")
+    assert 0 < out.getvalue().index("Ctrl-C stops it.") < out.getvalue().index(" -> ")
+    assert "ends early" not in out.getvalue()
+
+
+@pytest.mark.anyio
+async def test_on_a_terminal_the_demo_tells_its_story_and_stops_at_once() -> None:
+    ours, theirs = pty.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "chat_proxy", "demo"),
+        env=environment({}), cwd=ROOT, stdout=theirs, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    os.close(theirs)
+    said = b""
+    while b" -> " not in said:
+        said += await asyncio.to_thread(os.read, ours, 4096)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = await process.communicate()
+    os.close(ours)
+
+    assert process.returncode == 0
+    assert time.monotonic() - began < 2
+    assert b"Ctrl-C stops it." in said
+    messages = [json.loads(line)["message"] for line in err.splitlines()]
+    assert messages[-1] == "server stopped"

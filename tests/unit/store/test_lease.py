@@ -1,0 +1,160 @@
+"""FAULTS C12: of several processes one does the work, and a dead one does not keep it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from chat_proxy.store.factory import FailOpenStore
+from chat_proxy.store.lease import Lease, OwnLease, renewed
+from chat_proxy.store.memory import MemoryStore
+from chat_proxy.store.redis.servers import RedisUrl, servers_of
+from chat_proxy.store.redis.store import RedisStore
+from tests.support.redis_server import RedisServer, running_redis
+
+pytestmark = pytest.mark.anyio
+
+
+def quiet(_operation: str, _reason: str) -> None:
+    pass
+
+
+def store_at(server: RedisServer) -> RedisStore:
+    return RedisStore(servers_of(RedisUrl.read(server.url)), b"secret")
+
+
+@pytest.fixture
+async def replicas(shared_redis: RedisServer) -> AsyncIterator[list[RedisStore]]:
+    """Three processes' stores on one Redis."""
+    shared_redis.ask("FLUSHALL")
+    stores = [store_at(shared_redis) for _ in range(3)]
+    for store in stores:
+        await store.open()
+    yield stores
+    for store in stores:
+        await store.close()
+
+
+async def taken(store: RedisStore, key: bytes = b"key", seconds: float = 10) -> Lease:
+    lease = await store.lease(key, seconds)
+    assert lease is not None
+    return lease
+
+
+async def test_one_of_many_gets_the_lease(replicas: list[RedisStore]) -> None:
+    leases = await asyncio.gather(*(store.lease(b"key", 10) for store in replicas * 5))
+
+    assert sum(lease is not None for lease in leases) == 1
+
+
+async def test_leases_of_other_keys_are_free(replicas: list[RedisStore]) -> None:
+    await taken(replicas[0], b"one")
+
+    assert await replicas[0].lease(b"two", 10) is not None
+
+
+async def test_a_released_lease_is_free(replicas: list[RedisStore]) -> None:
+    lease = await taken(replicas[0])
+
+    await lease.release()
+
+    assert await replicas[1].lease(b"key", 10) is not None
+
+
+async def test_a_lease_ends_by_itself(replicas: list[RedisStore]) -> None:
+    """Its holder may have been killed."""
+    await taken(replicas[0], seconds=0.2)
+
+    await asyncio.sleep(0.25)
+
+    assert await replicas[1].lease(b"key", 10) is not None
+
+
+async def test_a_lease_is_renewed_for_as_long_as_the_work_takes(
+    replicas: list[RedisStore],
+) -> None:
+    lease = await taken(replicas[0], seconds=0.6)
+
+    async with renewed(lease, 0.6):
+        await asyncio.sleep(1.2)
+        during = await replicas[1].lease(b"key", 10)
+
+    assert during is None
+    assert await replicas[1].lease(b"key", 10) is not None
+
+
+async def test_work_that_fails_lets_the_lease_go(replicas: list[RedisStore]) -> None:
+    lease = await taken(replicas[0])
+
+    with pytest.raises(RuntimeError):
+        async with renewed(lease, 10):
+            raise RuntimeError
+
+    assert await replicas[1].lease(b"key", 10) is not None
+
+
+async def test_who_lost_the_lease_cannot_take_it_from_the_next(replicas: list[RedisStore]) -> None:
+    """A process that was stopped for longer than its lease wakes up."""
+    lost = await taken(replicas[0], seconds=0.05)
+    await asyncio.sleep(0.1)
+    await taken(replicas[1])
+
+    async with renewed(lost, 0.03):
+        await asyncio.sleep(0.1)
+        held = await lost.renew()
+
+    assert not held
+    assert await replicas[2].lease(b"key", 10) is None
+
+
+async def test_a_flushed_lease_is_held_again_from_its_renewal(
+    replicas: list[RedisStore], shared_redis: RedisServer
+) -> None:
+    lease = await taken(replicas[0])
+    shared_redis.ask("FLUSHALL")
+
+    assert await lease.renew()
+    assert await replicas[1].lease(b"key", 10) is None
+
+
+async def test_without_the_server_everybody_may_work(tmp_path: Path) -> None:
+    """Work done twice is better than work not done."""
+    with running_redis(tmp_path) as server:
+        store = store_at(server)
+        await store.open()
+        held = await taken(store)
+        server.stop()
+
+        first = await store.lease(b"key", 10)
+        second = await store.lease(b"key", 10)
+
+        assert first is not None
+        assert second is not None
+        assert await held.renew()
+        await held.release()
+        await store.close()
+
+
+async def test_a_store_of_one_process_gives_every_lease() -> None:
+    store = FailOpenStore(MemoryStore(), required=False, notice=quiet)
+
+    lease = await store.lease(b"key", 10)
+
+    assert isinstance(lease, OwnLease)
+    async with renewed(lease, 0.03):
+        await asyncio.sleep(0.05)
+    assert await store.lease(b"key", 10) is not None
+
+
+async def test_a_shared_store_gives_its_own_leases(shared_redis: RedisServer) -> None:
+    shared_redis.ask("FLUSHALL")
+    store = FailOpenStore(store_at(shared_redis), required=True, notice=quiet)
+    await store.open()
+
+    first = await store.lease(b"key", 10)
+    second = await store.lease(b"key", 10)
+
+    assert first is not None
+    assert second is None
+    await store.close()

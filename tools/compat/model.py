@@ -1,0 +1,133 @@
+"""A model server that follows a script of tool calls, counts its prompts and refuses long ones."""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import Any
+
+from chat_proxy.chat.message import Message
+from chat_proxy.demo.model.answers import Choice, Completion
+from chat_proxy.demo.model.messages import Call
+from tests.support.fake_model import DONE, Line, Received, answer_json, begin_stream, event
+from tests.support.strict_template import complaints
+from tests.support.summary_model import Question, good, overflow
+
+NAME = "scripted"
+ASIDE = Choice("A short title", tokens=3)
+WORDS_OF_A_LONG_STORY = 1_200
+SECONDS_PER_WORD = 0.05
+
+
+@dataclass
+class Script:
+    """What the model says, step by step, and how it ends; what it saw is kept beside."""
+
+    steps: tuple[Choice, ...]
+    words: Choice
+    farewell: Choice
+    endless: bool = False
+    taken: int = 0
+    images: int = 0
+    refused: int = 0
+    broken: list[str] = field(default_factory=list)
+    speaking: asyncio.Event = field(default_factory=asyncio.Event)
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def next(self, question: Question) -> Choice:
+        """Return the next step's answer; what an agent asks beside its main loop moves nothing."""
+        with_tools = bool(question.fields.get("tools"))
+        if not with_tools and any(step.calls for step in self.steps):
+            return ASIDE
+        self.images += sum(len(list(Message(fields).media())) for fields in question.messages)
+        if self.taken == len(self.steps):
+            return self.farewell if with_tools else self.words
+        self.taken += 1
+        return self.steps[self.taken - 1]
+
+
+def tool_calls(number: int, *calls: tuple[str, str]) -> Choice:
+    """A step that calls tools, each given as its name and its arguments."""
+    made = tuple(
+        Call(f"call_{number:03d}_{index}", name, arguments)
+        for index, (name, arguments) in enumerate(calls)
+    )
+    return Choice(f"Step {number}.", made, "tool_calls", 20)
+
+
+@dataclass
+class ScriptedModel:
+    """A server's behaviour: it keeps to its script and to its window, as vLLM does."""
+
+    window: int
+    script: Script
+
+    async def __call__(self, received: Received, line: Line) -> None:
+        if not received.target.startswith("/v1/chat/completions"):
+            card = {"id": NAME, "object": "model", "owned_by": "vllm"}
+            cards = [card | {"max_model_len": self.window}]
+            await answer_json(line, {"object": "list", "data": cards})
+            return
+        await self._chat(Question(received), line)
+
+    async def _chat(self, question: Question, line: Line) -> None:
+        self.script.broken += orphans(question)
+        if question.tokens >= self.window:
+            self.script.refused += 1
+            await answer_json(line, overflow(self.window), 400)
+        elif question.is_summary:
+            await good(question, line)
+        elif self.script.endless:
+            await self._speak_until_left(question, line)
+        else:
+            await say(question, self.script.next(question), line)
+
+    async def _speak_until_left(self, question: Question, line: Line) -> None:
+        script = self.script
+        if await first_of(line.until_closed(), ramble(question, line, script.speaking)):
+            script.left.set()
+
+
+def orphans(question: Question) -> list[str]:
+    """Return which tool calls and results of the request have lost each other."""
+    found = complaints(question.messages, allow_late_system=True, allow_user_after_tools=True)
+    return [complaint for complaint in found if "result" in complaint]
+
+
+async def say(question: Question, choice: Choice, line: Line) -> None:
+    """Answer in one piece, or word by word with usage if that is asked for."""
+    completion = Completion("chatcmpl-1", 1, NAME, question.tokens, (choice,))
+    if not question.fields.get("stream"):
+        await answer_json(line, completion.whole())
+        return
+    await begin_stream(line)
+    for chunk in (*completion.opening(), *completion.words()):
+        await line.chunk(event(chunk))
+    if (question.fields.get("stream_options") or {}).get("include_usage"):
+        await line.chunk(event(completion.usage_chunk()))
+    await line.chunk(DONE)
+    await line.chunk(b"")
+
+
+async def ramble(question: Question, line: Line, speaking: asyncio.Event) -> None:
+    """Tell a story that takes a minute; a client that wants it whole hears nothing meanwhile."""
+    story = Completion(
+        "chatcmpl-1", 1, NAME, question.tokens, (Choice("and so on " * WORDS_OF_A_LONG_STORY),)
+    )
+    if question.fields.get("stream"):
+        await begin_stream(line)
+    for chunk in (*story.opening(), *story.words()):
+        if question.fields.get("stream"):
+            await line.chunk(event(chunk))
+        await asyncio.sleep(SECONDS_PER_WORD)
+        speaking.set()
+
+
+async def first_of(one: Awaitable[Any], other: Awaitable[Any]) -> bool:
+    """Wait for whichever ends first and leave the other; say whether it was the first of them."""
+    tasks = [asyncio.ensure_future(one), asyncio.ensure_future(other)]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return tasks[0] in done or isinstance(tasks[1].exception(), ConnectionError)
+    finally:
+        for task in tasks:
+            task.cancel()
