@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # More than there may be cores: many tests wait for processes that they start.
 PYTEST := $(BIN)/python -m pytest --numprocesses=4 --dist=loadfile
-# What failed while four workers shared the cores is told, and tried once more alone: it must pass there.
+# Tests that failed while four workers shared the cores are run once more alone, and must pass there.
 ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers demo run fmt lint types imports bandit audit test faults check fuzz soak
-.PHONY: crowds mutation bench compat engine docs sbom lock
+.PHONY: help install servers demo run fmt lint types imports bandit audit quick test faults check
+.PHONY: fuzz soak
+.PHONY: crowds mutation bench compat engine docs sbom lock trace
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -54,6 +55,11 @@ bandit: install ## Look for unsafe calls
 audit: bandit ## Ask the advisory database about every locked dependency; says what it could reach
 	$(BIN)/python .ci/audit.py
 
+# What starts servers or processes of its own, or waits for timeouts, is left to `make test`.
+SLOW := store/redis store/test_contract.py store/test_lease.py cli demo http/process http/server/test_slow_clients.py
+quick: lint imports types ## Lints, layers, types, most unit tests: under a minute, for the inner loop
+	$(PYTEST) --quiet $(SLOW:%=--ignore=tests/unit/%) tests/unit
+
 test: install servers ## Run the tests with branch coverage
 	$(BIN)/coverage erase
 	$(PYTEST) --cov --cov-report=term $(ARGS) || $(ALONE)
@@ -91,6 +97,10 @@ bench: install ## Measure against nginx and a bare relay (BENCH_PEERS=1: three g
 	$(BIN)/python -m bench $(ARGS)
 	$(BIN)/python -m bench.growth
 	$(BIN)/python -m bench.conversation
+
+trace: install ## Count the files that one request runs through (docs/architecture.md has the figures)
+	$(BIN)/python -m tools.trace $(ARGS)
+	$(BIN)/python -m tools.trace --summary
 
 docs: install ## Write README's generated tables and docs/faults.md anew
 	$(BIN)/python docs/tables.py

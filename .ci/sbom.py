@@ -107,12 +107,21 @@ def needs(package: Distribution | None, known: dict[str, str]) -> list[str]:
     return sorted(known[name] for name in names if name in known)
 
 
+def own_version() -> str:
+    """Return the project's version, from the one place that has it."""
+    text = (TOP / "app/chat_proxy/__init__.py").read_text("utf-8")
+    found = re.search(r'__version__ = "(.+)"', text)
+    assert found
+    return found[1]
+
+
 def bill(lock: str) -> dict[str, Any]:
     """Return the whole bill."""
     project = tomllib.loads((TOP / "pyproject.toml").read_text("utf-8"))["project"]
     locked = sorted(pins(lock), key=lambda it: it.name)
     known = {pin.name: pin.purl for pin in locked}
-    own = f"pkg:pypi/{project['name']}@{project['version']}"
+    version = own_version()
+    own = f"pkg:pypi/{project['name']}@{version}"
     wanted = [*project["dependencies"], *project["optional-dependencies"]["redis"]]
     direct = {plain(found[0]) for it in wanted if (found := _NAME.match(it))}
     return {
@@ -126,7 +135,7 @@ def bill(lock: str) -> dict[str, Any]:
                 "type": "application",
                 "bom-ref": own,
                 "name": project["name"],
-                "version": project["version"],
+                "version": version,
                 "purl": own,
                 "licenses": [{"expression": project["license"]}],
             }

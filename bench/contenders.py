@@ -4,13 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from bench.servers import REPOSITORY, Launch
+from bench.servers import Launch
+from chat_proxy import __version__
 
 NGINX, BARE_RELAY = "nginx", "bare relay"
 CHAT_PROXY, CHAT_PROXY_OFF = "chat-proxy", "its mode off"
@@ -50,8 +50,8 @@ def own_contenders() -> list[Contender]:
     return [
         Contender(NGINX, _nginx_version(), launch_nginx),
         Contender(BARE_RELAY, relay_version, launch_bare_relay),
-        Contender(CHAT_PROXY_OFF, _chat_proxy_version(), launch_chat_proxy_off),
-        Contender(CHAT_PROXY, _chat_proxy_version(), launch_chat_proxy),
+        Contender(CHAT_PROXY_OFF, __version__, launch_chat_proxy_off),
+        Contender(CHAT_PROXY, __version__, launch_chat_proxy),
     ]
 
 
@@ -141,9 +141,3 @@ def _nginx_version() -> str:
         return "absent"
     said = subprocess.run([nginx, "-v"], capture_output=True, text=True, check=False)
     return said.stderr.strip().rpartition("/")[2]
-
-
-def _chat_proxy_version() -> str:
-    with (REPOSITORY / "pyproject.toml").open("rb") as file:
-        project: dict[str, str] = tomllib.load(file)["project"]
-    return project["version"]

@@ -1,4 +1,4 @@
-"""A bounded memory of what was used last."""
+"""Bounded caches, and a cached property; each user documents its key, its bound and its tenants."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -6,10 +6,28 @@ from typing import Any, Generic, Self, TypeVar, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 
 
-class RecentCache(Generic[K, V]):
-    """Holds the entries that were used last, up to a weight in all; one weighs 1 unless told."""
+class BoundedDict(dict[K, V]):
+    """A dict that drops its oldest entry when it is full.
+
+    For lookups on every request: reading is a plain dict's, and use does not prolong an entry.
+    """
+
+    def __init__(self, max_entries: int) -> None:
+        super().__init__()
+        self._max_entries = max_entries
+
+    def put(self, key: K, value: V) -> None:
+        """Set an entry, dropping the oldest one if the dict is full."""
+        if len(self) >= self._max_entries and key not in self:
+            del self[next(iter(self))]
+        self[key] = value
+
+
+class LruCache(Generic[K, V]):
+    """Hold the entries that were used last, up to a total weight; an entry weighs 1 by default."""
 
     def __init__(self, max_weight: int) -> None:
         self._max_weight = max_weight
@@ -23,7 +41,7 @@ class RecentCache(Generic[K, V]):
         return key in self._entries
 
     def get(self, key: K) -> V | None:
-        """Return the entry's value, which counts as using it."""
+        """Return the entry's value, which counts as use; None without an entry."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -31,7 +49,7 @@ class RecentCache(Generic[K, V]):
         return entry[0]
 
     def put(self, key: K, value: V, weight: int = 1) -> bool:
-        """Hold a value, forgetting what was used longest ago; one too heavy is not held."""
+        """Hold a value, evicting the least recently used ones; return False if it is too heavy."""
         self.forget(key)
         if weight > self._max_weight:
             return False
@@ -42,29 +60,30 @@ class RecentCache(Generic[K, V]):
         return True
 
     def pop_oldest(self) -> tuple[K, V]:
-        """Take out what was used longest ago."""
+        """Remove and return the least recently used entry."""
         key = next(iter(self._entries))
         value, _ = self._entries[key]
         self.forget(key)
         return key, value
 
     def forget(self, key: K) -> None:
-        """Let go of an entry, if it is there."""
+        """Remove an entry, if there is one."""
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._weight -= entry[1]
 
     def clear(self) -> None:
-        """Let go of all."""
+        """Remove all entries."""
         self._entries.clear()
         self._weight = 0
 
 
 class GenerationCache(Generic[V]):
-    """Values by key, in two generations: what is asked for again moves to the young one.
+    """Values by key in two generations: a value that is read again moves to the young one.
 
-    When the young one is full the old one goes. It needs no lock: what a race loses is found out
-    anew. Values of different sizes are weighed, and `max_values` is what they weigh together.
+    When the young generation is full the old one is dropped. It needs no lock, unlike an LRU cache
+    that threads share: what a race loses is computed again. With `weigh`, `max_values` bounds the
+    total weight of the values.
     """
 
     def __init__(self, max_values: int, weigh: Callable[[V], int] | None = None) -> None:
@@ -78,7 +97,7 @@ class GenerationCache(Generic[V]):
         return len(self.young) + len(self._old)
 
     def recall(self, key: Hashable) -> V | None:
-        """Return the key's value and keep it for longer."""
+        """Return the key's value, None without one; it stays longer."""
         value = self.young.get(key)
         if value is None:
             value = self._old.get(key)
@@ -87,7 +106,7 @@ class GenerationCache(Generic[V]):
         return value
 
     def remember(self, key: Hashable, value: V) -> None:
-        """Keep a value, at the expense of those that nobody asked for."""
+        """Keep a value, dropping values that were not read for long."""
         weight = len(self.young) if self._weigh is None else self._weight
         if weight >= self._size:
             self._old, self.young, self._weight = self.young, {}, 0
@@ -96,13 +115,11 @@ class GenerationCache(Generic[V]):
             self._weight += self._weigh(value)
 
 
-T = TypeVar("T")
-
-
 class cached_once(Generic[T]):  # noqa: N801 - it reads like `property`
-    """Like `cached_property` without its lock, which every request would pay for before 3.12.
+    """Like `functools.cached_property`, without the lock that it has before Python 3.12.
 
-    Two threads that ask at the same time may both find it out, and find the same.
+    That lock is one for all instances: a large request in a thread would block the event loop. Two
+    threads may both compute a value, and get the same.
     """
 
     def __init__(self, find: Callable[[Any], T]) -> None:
@@ -119,7 +136,7 @@ class cached_once(Generic[T]):  # noqa: N801 - it reads like `property`
     def __get__(self, instance: object, owner: type) -> T: ...
 
     def __get__(self, instance: object, owner: type) -> T | Self:
-        """Return the value; the instance holds it, so this is not asked again."""
+        """Return the value; the instance holds it from now on."""
         if instance is None:
             return self
         value = instance.__dict__[self._name] = self._find(instance)

@@ -1,7 +1,14 @@
-"""What can go wrong, named after what happened; each error knows its status and code."""
+"""The errors that the proxy returns to clients, each with its HTTP status and code.
+
+The first line of an error's docstring is its default message, which clients read.
+"""
 
 from collections.abc import Iterable
 from typing import ClassVar
+
+
+class BadConfiguration(Exception):
+    """The configuration cannot be used; each line of the message gives one reason."""
 
 
 class ProxyError(Exception):
@@ -21,15 +28,13 @@ class ProxyError(Exception):
         super().__init__(self.message)
 
     def document(self) -> dict[str, dict[str, str | None]]:
-        """Return the error in the shape that OpenAI's clients read."""
-        return {
-            "error": {
-                "message": self.message,
-                "type": self.kind,
-                "param": self.param,
-                "code": self.code,
-            }
-        }
+        """Return the error body in OpenAI's format."""
+        fields = (self.message, self.kind, self.param, self.code)
+        return {"error": dict(zip(("message", "type", "param", "code"), fields, strict=True))}
+
+
+class InternalError(ProxyError):
+    """The proxy made a mistake; its log says where."""
 
 
 class BadRequest(ProxyError):
@@ -59,7 +64,7 @@ class InvalidEncoding(BadRequest):
 
 
 class InvalidNumber(BadRequest):
-    """The body has a number that JSON does not allow or that is too long."""
+    """The body contains a number that JSON does not allow or that is too long."""
 
     code = "invalid_number"
 
@@ -106,7 +111,7 @@ class UnsupportedContentEncoding(BadRequest):
 
 
 class UnsupportedMediaType(BadRequest):
-    """A browser's form post is not accepted; send application/json."""
+    """Form posts from browsers are not accepted; send application/json."""
 
     status = 415
     code = "unsupported_media_type"
@@ -121,7 +126,7 @@ class RequestTimeout(BadRequest):
 
 
 class ExpectationFailed(BadRequest):
-    """Only `Expect: 100-continue` is understood."""
+    """Only `Expect: 100-continue` is supported."""
 
     status = 417
     code = "expectation_failed"
@@ -143,7 +148,7 @@ class NotFound(BadRequest):
 
 
 class MethodNotAllowed(BadRequest):
-    """The path does not answer that method."""
+    """The path does not support the request method."""
 
     status = 405
     code = "method_not_allowed"
@@ -154,7 +159,7 @@ class MethodNotAllowed(BadRequest):
 
 
 class ClientGone(ProxyError):
-    """The client left before its answer was complete."""
+    """The client disconnected before its answer was complete."""
 
     status = 499
     code = "client_closed_request"
@@ -167,14 +172,14 @@ class ClientStalled(ClientGone):
 
 
 class Overloaded(ProxyError):
-    """The proxy holds as many request bytes as it may; try again soon."""
+    """The proxy has reached its memory limit for request bodies; try again soon."""
 
     status = 503
     code = "overloaded"
 
 
 class TooManyRequests(ProxyError):
-    """Too many requests of yours are being answered; send this one again when one has ended."""
+    """You have too many requests in progress; send this one again when one of them has ended."""
 
     status = 429
     code = "rate_limit_exceeded"
@@ -182,7 +187,7 @@ class TooManyRequests(ProxyError):
 
 
 class TooManyConnections(Overloaded):
-    """The proxy has as many connections as it may; try again soon."""
+    """The proxy has reached its limit of connections; try again soon."""
 
     closes_connection = True
 
@@ -203,7 +208,7 @@ class SummaryNotWritten(ProxyError):
 
 
 class UpstreamError(ProxyError):
-    """The upstream did not give a usable answer."""
+    """The upstream did not return a usable answer."""
 
     status = 502
     code = "upstream_error"
@@ -240,13 +245,13 @@ class UpstreamTruncated(UpstreamError):
 
 
 class UpstreamInvalidResponse(UpstreamError):
-    """The upstream's answer is not what was asked for."""
+    """The upstream's answer does not have the expected format."""
 
     code = "upstream_invalid_response"
 
 
 class UpstreamResponseTooLarge(UpstreamError):
-    """The upstream's answer is larger than this proxy relays in one piece."""
+    """The upstream's answer is larger than this proxy accepts without streaming."""
 
     code = "upstream_response_too_large"
 
@@ -272,7 +277,7 @@ class UpstreamFirstByteTimeout(UpstreamError):
 
 
 class UpstreamIdleTimeout(UpstreamError):
-    """The upstream stopped in the middle of its answer."""
+    """The upstream stopped sending in the middle of its answer."""
 
     status = 504
     code = "upstream_idle_timeout"
@@ -286,7 +291,7 @@ class UpstreamTotalTimeout(UpstreamError):
 
 
 class UpstreamUnavailable(UpstreamError):
-    """The upstream failed repeatedly and is left alone for a while."""
+    """The upstream failed repeatedly; requests to it are refused for a while."""
 
     status = 503
     code = "upstream_unavailable"

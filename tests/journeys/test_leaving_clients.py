@@ -60,9 +60,9 @@ async def crowd(they: Meeting, size: int) -> AsyncIterator[list[RawClient]]:
 
 def chatting(they: Meeting) -> int:
     """Upstream connections that belong to chats still running."""
-    transport = they.proxy.services.upstream._transport
-    assert transport is not None
-    return transport.busy
+    pool = they.proxy.services.forwarding.upstream._pool
+    assert pool is not None
+    return len(pool._open) - pool.idle.count
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)
@@ -183,15 +183,15 @@ async def test_leaving_while_a_connection_is_made_leaves_none_behind() -> None:
 
 def test_the_whole_budget_comes_back() -> None:
     admission = Admission(100)
-    admission.take(500)  # a lone request is never refused for its size
+    admission.reserve(500)  # a lone request is never refused for its size
     with pytest.raises(Overloaded):
-        admission.take(1)
-    admission.give_back(500)
-    admission.take(60)
-    admission.take(40)
+        admission.reserve(1)
+    admission.release(500)
+    admission.reserve(60)
+    admission.reserve(40)
     with pytest.raises(Overloaded) as refusal:
-        admission.take(1)
-    admission.give_back(100)
+        admission.reserve(1)
+    admission.release(100)
 
     assert refusal.value.retry_after == 1
     assert admission.held_bytes == 0

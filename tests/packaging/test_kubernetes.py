@@ -9,9 +9,10 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from chat_proxy import __version__
 from chat_proxy.config.environment import is_secret, read_settings, setting_names
 from chat_proxy.config.settings import Settings
-from chat_proxy.server import make_services, refuse_to_give_keys_away
+from chat_proxy.wiring import make_services, refuse_to_expose_keys
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "configs" / "kubernetes"
@@ -152,7 +153,7 @@ def test_keys_come_from_secrets_and_from_nowhere_else(name: str) -> None:
 def test_the_proxy_starts_with_its_variables(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = settings_of(name, monkeypatch)
 
-    refuse_to_give_keys_away(settings, make_services(settings, {}))
+    refuse_to_expose_keys(settings, make_services(settings, {}))
 
     assert [key.get_secret_value() for key in settings.auth.keys] == ["word-of-auth-keys"]
 
@@ -340,7 +341,7 @@ def test_images_are_those_of_the_compose_file_and_of_this_version() -> None:
 
     images = {container["image"] for container in every_container()}
 
-    assert images - set(compose_images()) == {f"{project['name']}:{project['version']}"}
+    assert images - set(compose_images()) == {f"{project['name']}:{__version__}"}
 
 
 def test_redis_is_set_up_as_in_the_compose_file() -> None:

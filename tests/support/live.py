@@ -56,9 +56,9 @@ async def running_proxy(
         if task.done():
             task.result()
     try:
-        yield Proxy(port, server, app.services)
+        yield Proxy(port, server, app.state.services)
     finally:
-        app.services.drain.interrupt_all()
+        app.state.services.drain.interrupt_all()
         server.should_exit = True
         await task
 

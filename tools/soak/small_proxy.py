@@ -18,14 +18,14 @@ from chat_proxy.tokens.tiktoken_counter import TiktokenCounter
 BOUNDS = {
     "chat_proxy.proxy.session.checkpoints": {
         "LOCAL_BYTES": 1024 * 1024,
-        "REMEMBERED_QUESTIONS": 500,
+        "REMEMBERED_QUERIES": 500,
     },
     "chat_proxy.proxy.session.originals": {"REMEMBERED": 500},
     "chat_proxy.proxy.session.last_seen": {"REMEMBERED": 500},
     "chat_proxy.proxy.sizing.learned_windows": {"REMEMBERED_LESSONS": 100},
     "chat_proxy.proxy.session.offloads": {"REMEMBERED": 500},
     "chat_proxy.proxy.sizing.tokenizers": {"MAX_MESSAGES": 5_000},
-    "chat_proxy.proxy.summaries.jobs": {"REMEMBERED_FAILURES": 500, "REMEMBERED_FLIGHTS": 20},
+    "chat_proxy.proxy.summaries.jobs": {"REMEMBERED_FAILURES": 500, "REMEMBERED_JOBS": 20},
     "chat_proxy.telemetry.chat_history": {"ROWS": 100, "DETAILS": 20},
 }
 

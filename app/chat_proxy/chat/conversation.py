@@ -1,18 +1,18 @@
-"""A conversation: its messages, and where it may be cut without tearing anything apart."""
+"""A conversation: its messages, and where it can be cut without separating calls from results."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Self
 
 from chat_proxy.caches import cached_once
-from chat_proxy.chat.body.prefixes import NOTHING, Beginning
+from chat_proxy.chat.body.prefixes import NOTHING, BodyPrefix
 from chat_proxy.chat.message import Message
 from chat_proxy.chat.message_features import MessageFeatures, is_list_of_objects, shape_of
 from chat_proxy.chat.texts import RESULT_ROLES
 
 
 class Group(NamedTuple):
-    """The messages `start:end` that stay together: one, or a caller with its tool results."""
+    """The messages `start:end` that stay together: one, or tool calls with their results."""
 
     start: int
     end: int
@@ -31,13 +31,13 @@ class Turn(NamedTuple):
 
 
 class Conversation:
-    """An immutable list of messages that knows its groups, turns and seams.
+    """An immutable list of messages with its groups, turns and seams.
 
-    `origins` says where each message stood in the client's own list: a message that was changed
-    keeps its place, and one that the client did not send has none.
+    `origins` holds the index of each message in the client's list. A changed message keeps its
+    index; a message that the client did not send has None.
     """
 
-    beginning: Beginning = NOTHING
+    beginning: BodyPrefix = NOTHING
     _shape: MessageFeatures | None = None
 
     def __init__(
@@ -48,7 +48,7 @@ class Conversation:
 
     @classmethod
     def of(cls, messages: object) -> Self | None:
-        """View the client's list, or return None if its shape is not understood."""
+        """Return a view of the client's list, or None if it is not a list of objects."""
         if not is_list_of_objects(messages):
             return None
         conversation = cls.__new__(cls)
@@ -58,22 +58,22 @@ class Conversation:
 
     @cached_once
     def messages(self) -> tuple[Message, ...]:
-        """The messages; made when they are asked for, as most requests are only counted."""
+        """The messages, created on first use because most requests are only counted."""
         return tuple(map(Message, self.fields))
 
     @property
     def shape(self) -> MessageFeatures:
-        """What its messages are like: asked by whoever may have nothing to do."""
+        """The features of its messages, by which a stage can see that it has nothing to do."""
         if self._shape is None:
-            self._shape = self._shape_now()
+            self._shape = self._compute_shape()
         return self._shape
 
-    def _shape_now(self) -> MessageFeatures:
+    def _compute_shape(self) -> MessageFeatures:
         return shape_of(self.fields)
 
     @property
     def rest(self) -> Sequence[dict[str, Any]]:
-        """The messages behind the beginning that is known."""
+        """The messages after the known prefix."""
         return self.fields
 
     def __len__(self) -> int:
@@ -83,14 +83,14 @@ class Conversation:
         return f"Conversation({len(self)} messages)"
 
     def with_messages(self, changed: Mapping[int, Message]) -> "Conversation":
-        """Return a conversation with other messages at some places; the very same one if none."""
+        """Return a conversation with other messages at these indexes; the same object if none."""
         if not changed:
             return self
         messages = [changed.get(index, message) for index, message in enumerate(self.messages)]
         return Conversation(messages, self.origins)
 
     def only(self, indexes: Sequence[int]) -> "Conversation":
-        """Return a conversation of some of the messages; the very same one if it is all of them."""
+        """Return a conversation of some of the messages; the same object if these are all."""
         if len(indexes) == len(self):
             return self
         messages = self.messages
@@ -99,7 +99,7 @@ class Conversation:
 
     @cached_once
     def instructions(self) -> int:
-        """How many system and developer messages lead the conversation."""
+        """The number of system and developer messages at the start."""
         for index, message in enumerate(self.messages):
             if not message.is_instruction:
                 return index
@@ -107,8 +107,8 @@ class Conversation:
 
     @cached_once
     def groups(self) -> tuple[Group, ...]:
-        """Contiguous ranges over all messages; what lies between call and result belongs in."""
-        return tuple(map(Group._make, pairwise((0, *self._borders))))
+        """Contiguous ranges over all messages, including any between a call and its result."""
+        return tuple(map(Group._make, pairwise((0, *self._group_ends))))
 
     @cached_once
     def turns(self) -> tuple[Turn, ...]:
@@ -117,28 +117,28 @@ class Conversation:
 
     @property
     def current_turn(self) -> Turn | None:
-        """The last turn, which the model is asked to go on with."""
+        """The last turn, which the model is asked to continue."""
         return self.turns[-1] if self.turns else None
 
     @cached_once
     def seams(self) -> tuple[int, ...]:
-        """Every position where the messages may be cut in two, both ends included."""
+        """Every position at which the messages can be cut in two, including both ends."""
         first = self.instructions
-        return (first, *(border for border in self._borders if border > first))
+        return (first, *(end for end in self._group_ends if end > first))
 
     @cached_once
-    def _borders(self) -> tuple[int, ...]:
-        """Where each group ends."""
-        reaches = enumerate(_reaches(self.messages), 1)
-        return tuple(index for index, end in reaches if end == index)
+    def _group_ends(self) -> tuple[int, ...]:
+        """The index at which each group ends."""
+        ends = enumerate(_furthest_ends(self.messages), 1)
+        return tuple(index for index, end in ends if end == index)
 
 
-class GrownConversation(Conversation):
-    """A client's list that begins as one before: the first messages are read when asked for."""
+class PrefixedConversation(Conversation):
+    """A client's list with a known prefix: the first messages are parsed only when needed."""
 
     def __init__(
         self,
-        beginning: Beginning,
+        beginning: BodyPrefix,
         rest: list[dict[str, Any]],
         read: Callable[[], list[dict[str, Any]]],
     ) -> None:
@@ -149,16 +149,16 @@ class GrownConversation(Conversation):
 
     @cached_once
     def fields(self) -> Sequence[dict[str, Any]]:
-        """All messages."""
+        """All messages, parsed on first use."""
         return self._read()
 
-    def _shape_now(self) -> MessageFeatures:
-        """Return what its messages are like, those that are not read yet too."""
-        return self.beginning.shape.with_more(shape_of(self._rest))
+    def _compute_shape(self) -> MessageFeatures:
+        """Return the features of all messages, including those that are not parsed yet."""
+        return self.beginning.shape.combined_with(shape_of(self._rest))
 
     @property
     def rest(self) -> Sequence[dict[str, Any]]:
-        """The messages that are read already."""
+        """The messages that are already parsed."""
         return self._rest
 
 
@@ -177,8 +177,8 @@ def _turns(messages: Sequence[Message], groups: Sequence[Group], first: int) -> 
         yield Turn(start, len(messages), tuple(users))
 
 
-def _reaches(messages: Sequence[Message]) -> Iterator[int]:
-    """Yield for each message how far it and those before it reach by their tool results."""
+def _furthest_ends(messages: Sequence[Message]) -> Iterator[int]:
+    """Return, for each message, the end of the last tool result of it and those before it."""
     ends = list(range(1, len(messages) + 1))
     calls = _OpenCalls()
     for index, message in enumerate(messages):
@@ -195,7 +195,7 @@ def _reaches(messages: Sequence[Message]) -> Iterator[int]:
 
 
 def _keys_of_calls(message: Message) -> Sequence[str | None]:
-    """Return the calls' ids, and None if one of them has no id, as legacy calls never have."""
+    """Return the ids of the calls, plus None if one has no id (legacy calls never have one)."""
     ids = message.call_ids
     calls: Any = message.fields.get("tool_calls")
     if ids and len(ids) == len(calls) and not message.fields.get("function_call"):
@@ -204,16 +204,16 @@ def _keys_of_calls(message: Message) -> Sequence[str | None]:
 
 
 class _OpenCalls:
-    """The calls that wait for their results, each found by its id in constant time."""
+    """The calls without a result so far, found by id in constant time."""
 
     def __init__(self) -> None:
         self.last: int | None = None
-        """The caller whose results we are among; None once another message was seen."""
+        """The index of the calling message whose results are being read; None after any other."""
         self._waiting: dict[str | None, list[int]] = {}
         self._newest: dict[str | None, int] = {}
 
     def open(self, index: int, keys: Sequence[str | None]) -> None:
-        """Remember a caller and the ids it waits for."""
+        """Record a calling message and the ids of the results that it expects."""
         self.last = index
         for key in keys:
             self._newest[key] = index
@@ -223,9 +223,10 @@ class _OpenCalls:
                 self._waiting[key] = [index]
 
     def take(self, key: str | None) -> int | None:
-        """Return the nearest caller that still waits for this result.
+        """Return the index of the nearest message that still expects this result.
 
-        A second result for a call, or one whose call has no id, goes to the caller it follows.
+        A second result for a call, or a result for a call without an id, belongs to the calling
+        message that it follows.
         """
         waiting = self._waiting.get(key)
         if waiting and (key is not None or self.last in (None, waiting[-1])):

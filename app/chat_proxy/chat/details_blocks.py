@@ -1,8 +1,9 @@
-"""Tool results that a front end folded into an assistant's text, as `<details>` blocks.
+"""Tool results that a front end embedded in an assistant's text as `<details>` blocks.
 
-Two forms are known: the result as an escaped attribute of the block, or as escaped text in its
-body. In both it may be a JSON string. A block counts only if it is well formed, stands in no other
-block and holds none; all else is left alone, and so is a text that is made of nothing but blocks.
+Two forms are known: the result is an escaped attribute of the block, or escaped text in its body.
+In both it may be a JSON string. A block counts only if it is well formed and neither inside another
+block nor around one. Everything else stays unchanged, as does a text with more than `MOST_BLOCKS`
+blocks.
 """
 
 import json
@@ -16,7 +17,7 @@ MOST_BLOCKS = 10_000
 
 _BLOCK = "<details"
 _MARK = 'type="tool_calls"'
-# Possessive throughout: a text made to hurt costs one pass, not a search for other ways to match.
+# All quantifiers are possessive: a hostile text costs one pass and cannot cause backtracking.
 _NAME = r"[^\s\"'<>/=]++"
 _TAG = re.compile(
     rf'<details(?![\w-])((?:\s++{_NAME}(?:="[^"]*+")?+)*+)\s*+>|<details(?![\w-])|</details\s*+>'
@@ -24,8 +25,8 @@ _TAG = re.compile(
 _ATTRIBUTE = re.compile(rf'\s({_NAME})="([^"]*+)"')
 _SUMMARY = re.compile(r"\s*+<summary(?![\w-])[^<>]*+>")
 _SUMMARY_END = "</summary>"
-# The ampersand comes last: what it uncovers was escaped twice and stays escaped once.
-_USUAL = {
+# The ampersand comes last: text that was escaped twice must stay escaped once.
+_COMMON_ENTITIES = {
     "&quot;": '"',
     "&#34;": '"',
     "&#x27;": "'",
@@ -37,20 +38,20 @@ _USUAL = {
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class FoldedResult(NamedTuple):
-    """A tool's name and its result as plain text; empty if the tool has not answered yet."""
+class EmbeddedResult(NamedTuple):
+    """A tool's name and its result as plain text; empty if there is no result yet."""
 
     name: str
     text: str
 
 
-def folded_results(content: str) -> tuple[FoldedResult, ...]:
-    """Return the results of all well-formed blocks in their order."""
-    return tuple(FoldedResult(slot.name, _decoded(slot, content)[0]) for slot in _slots(content))
+def embedded_results(content: str) -> tuple[EmbeddedResult, ...]:
+    """Return the results of all well-formed blocks, in order."""
+    return tuple(EmbeddedResult(slot.name, _decoded(slot, content)[0]) for slot in _slots(content))
 
 
-def with_folded_results(content: str, texts: Mapping[int, str]) -> str:
-    """Return the content with other results at these ordinals; every other character stays."""
+def with_embedded_results(content: str, texts: Mapping[int, str]) -> str:
+    """Return the content with the results at these ordinals replaced and all else unchanged."""
     kept = []
     end = 0
     for ordinal, slot in enumerate(_slots(content)):
@@ -66,7 +67,7 @@ def with_folded_results(content: str, texts: Mapping[int, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The characters `start:end` of a content that hold a result."""
+    """The characters `start:end` of a content that contain a result."""
 
     name: str
     start: int
@@ -75,24 +76,24 @@ class _Slot:
 
 
 def _decoded(slot: _Slot, content: str) -> tuple[str, bool]:
-    """Return the result as plain text, and whether it is written as a JSON string."""
+    """Return the result as plain text, and whether it is encoded as a JSON string."""
     value = _unescaped(content[slot.start : slot.end])
     string = _json_string(value)
     return (value, False) if string is None else (string, True)
 
 
 def _encoded(slot: _Slot, content: str, text: str, is_json: bool) -> str:
-    """Write another text the way the result of this slot is written."""
+    """Encode a new text in the same way as the result of this slot."""
     raw = content[slot.start : slot.end]
-    # A text with quotes around it would be read as a JSON string, so it must become one.
+    # A text in quotation marks would be decoded as a JSON string, so it must be encoded as one.
     if is_json or _json_string(text) is not None:
         text = _json_like(raw, text)
     text = _escaped_like(raw, text, slot.is_attribute)
-    return text if slot.is_attribute else _framed(slot, content, text)
+    return text if slot.is_attribute else _with_escaped_newlines(slot, content, text)
 
 
-def _framed(slot: _Slot, content: str, text: str) -> str:
-    """Write newlines at the border of a body so that they are not taken for the frame."""
+def _with_escaped_newlines(slot: _Slot, content: str, text: str) -> str:
+    """Escape newlines at the ends of a body that would otherwise count as part of the block."""
     if text.startswith("\n") and content[slot.start - 1] != "\n":
         text = "&#10;" + text[1:]
     if text.endswith("\n") and content[slot.end] != "\n":
@@ -101,7 +102,7 @@ def _framed(slot: _Slot, content: str, text: str) -> str:
 
 
 def _slots(content: str) -> list[_Slot]:
-    """Return the places of the results, in their order; none where more begin than anybody runs."""
+    """Return the slots of the results, in order; none if more than `MOST_BLOCKS` blocks begin."""
     if _BLOCK not in content or _MARK not in content or content.count(_BLOCK) > MOST_BLOCKS:
         return []
     slots = (_slot_of(content, opening, end) for opening, end in _leaf_blocks(content))
@@ -109,7 +110,7 @@ def _slots(content: str) -> list[_Slot]:
 
 
 def _leaf_blocks(content: str) -> list[tuple[re.Match[str], int]]:
-    """Return the opening tag and the inner end of all blocks without a block inside or outside."""
+    """Return the opening tag and inner end of each block neither inside nor around another."""
     blocks: list[tuple[re.Match[str], int]] = []
     open_tags: list[re.Match[str]] = []
     last: re.Match[str] | None = None
@@ -127,7 +128,7 @@ def _leaf_blocks(content: str) -> list[tuple[re.Match[str], int]]:
 
 
 def _slot_of(content: str, opening: re.Match[str], end: int) -> _Slot | None:
-    """Return where the block's result is: its attribute, else its body behind the summary."""
+    """Return the slot of the block's result: its attribute, else its body after the summary."""
     attributes: dict[str, re.Match[str]] = {}
     for found in _ATTRIBUTE.finditer(content, *opening.span(1)):
         attributes.setdefault(found[1], found)
@@ -138,11 +139,11 @@ def _slot_of(content: str, opening: re.Match[str], end: int) -> _Slot | None:
     name = _unescaped(attributes["name"][2]) if "name" in attributes else ""
     if "result" in attributes:
         return _Slot(name, *attributes["result"].span(2), is_attribute=True)
-    return _Slot(name, *_inside(content, start + len(_SUMMARY_END), end), is_attribute=False)
+    return _Slot(name, *_trim_newlines(content, start + len(_SUMMARY_END), end), is_attribute=False)
 
 
-def _inside(content: str, start: int, end: int) -> tuple[int, int]:
-    """Leave out a newline on either side: it belongs to the block, not to the result."""
+def _trim_newlines(content: str, start: int, end: int) -> tuple[int, int]:
+    """Exclude one newline at each end: it belongs to the block, not to the result."""
     if content.startswith("\n", start, end):
         start += 1
     if content.endswith("\n", start, end):
@@ -151,16 +152,16 @@ def _inside(content: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _unescaped(value: str) -> str:
-    """Return what `html.unescape` does, many times faster if all is escaped as is usual."""
-    if value.count("&") != sum(map(value.count, _USUAL)):
+    """Return the same as `html.unescape`, many times faster if only common entities occur."""
+    if value.count("&") != sum(map(value.count, _COMMON_ENTITIES)):
         return unescape(value)
-    for entity, character in _USUAL.items():
+    for entity, character in _COMMON_ENTITIES.items():
         value = value.replace(entity, character)
     return value
 
 
 def _json_string(value: str) -> str | None:
-    """Return the text that a JSON string stands for; None if the value is something else."""
+    """Return the decoded text of a JSON string; None if the value is something else."""
     if not value.startswith('"') or not value.endswith('"'):
         return None
     try:
@@ -171,13 +172,13 @@ def _json_string(value: str) -> str | None:
 
 
 def _json_like(raw: str, text: str) -> str:
-    """Write a text as a JSON string, in ASCII if that one is and no character would be changed."""
+    """Encode a text as a JSON string, in ASCII if `raw` is and no character would change."""
     ascii_only = raw.isascii() and "\\u" in raw and not _SURROGATE.search(text)
     return json.dumps(text, ensure_ascii=ascii_only)
 
 
 def _escaped_like(raw: str, text: str, is_attribute: bool) -> str:
-    """Escape what could be taken for markup, and what that one escapes."""
+    """Escape what could be read as markup, and what is escaped in `raw`."""
     text = text.replace("&", "&amp;")
     if not is_attribute or "<" not in raw:
         text = text.replace("<", "&lt;")

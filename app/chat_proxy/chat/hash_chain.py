@@ -1,10 +1,10 @@
-"""A message's canonical bytes, and the chain of hashes that names every prefix of a history."""
+"""Canonical bytes of messages, and the hash chain that identifies every prefix of a history."""
 
 import json
 import re
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 
@@ -15,21 +15,8 @@ SEED: Final = sha256(b"chat-proxy/chain/1").digest()
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class Canonical(Protocol):
-    """What a chain is made of."""
-
-    @property
-    def canonical(self) -> bytes:
-        """The same bytes for the same message, others for any other."""
-
-
-def chain(messages: Iterable[Canonical], value: bytes = SEED) -> list[bytes]:
-    """Return the chain's value after each message; `value` goes on from an earlier one."""
-    return chained((message.canonical for message in messages), value)
-
-
 def chained(canonicals: Iterable[bytes], value: bytes = SEED) -> list[bytes]:
-    """Return the chain's value after each message, given their canonical bytes."""
+    """Return the chain value after each message, given their canonical bytes."""
     values = []
     for canonical in canonicals:
         value = sha256(value + canonical).digest()
@@ -37,13 +24,11 @@ def chained(canonicals: Iterable[bytes], value: bytes = SEED) -> list[bytes]:
     return values
 
 
-def extend(value: bytes, message: Canonical) -> bytes:
-    """Return the chain's value after one more message."""
-    return sha256(value + message.canonical).digest()
-
-
 def canonical_bytes(fields: dict[str, Any]) -> bytes:
-    """Serialise a message with sorted keys and without cache marks, which clients move about."""
+    """Serialise a message with sorted keys and without cache marks.
+
+    Clients move cache marks from message to message between requests.
+    """
     if _has_cache_marks(fields, MAX_DEPTH):
         return _dumped(_without_cache_marks(fields, MAX_DEPTH))
     return _dumped(fields)
@@ -67,7 +52,7 @@ def _has_cache_marks(part: dict[str, Any], depth: int) -> bool:
 
 
 def _without_cache_marks(part: dict[str, Any], depth: int) -> dict[str, Any]:
-    """Copy a message or part without its marks; arguments and other values stay what they are."""
+    """Copy a message or part without cache marks; arguments and other values are unchanged."""
     kept = {key: value for key, value in part.items() if key != "cache_control"}
     content = kept.get("content")
     if depth and type(content) is list:

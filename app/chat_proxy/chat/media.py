@@ -1,4 +1,4 @@
-"""Pictures, sound, films and files inside a message: what they are and where they sit."""
+"""Images, audio, video and files in a message: their kind, type and position."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ MAX_DEPTH = 8
 UNKNOWN_MIME = "application/octet-stream"
 
 _MIME = re.compile(r"[a-z0-9.+-]{1,40}/[a-z0-9.+-]{1,60}")
-_LONGEST_MIME = 101
+_MAX_MIME_CHARS = 101
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,15}:")
 
 _KIND_OF_TYPE: dict[str, MediaKind] = {
@@ -30,9 +30,18 @@ _KIND_OF_TYPE: dict[str, MediaKind] = {
     "document": "document",
     "resource": "document",
 }
-# A part may name its type by its only key, as vLLM allows; these keys also hold the payload.
-_HOLDERS = ("image_url", "image", "video_url", "video", "input_audio", "audio_url", "audio", "file")
-_OBJECT_HOLDERS = ("source", "resource", "input_image", "input_video", "input_file")
+# vLLM allows a part without a type, whose only key names it; these keys also hold the payload.
+_PAYLOAD_KEYS = (
+    "image_url",
+    "image",
+    "video_url",
+    "video",
+    "input_audio",
+    "audio_url",
+    "audio",
+    "file",
+)
+_PAYLOAD_OBJECT_KEYS = ("source", "resource", "input_image", "input_video", "input_file")
 _DATA_KEYS = ("url", "data", "file_data", "base64", "blob", "file_url")
 _MIME_KEYS = ("media_type", "mimeType", "mime_type", "mediaType")
 _NAME_KEYS = ("filename", "file_name", "name", "title")
@@ -60,19 +69,19 @@ _MIME_OF_SUFFIX = {
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """One medium; `path` leads from the message's dict to the part that holds it."""
+    """One media item; `path` leads from the message's dict to the part that contains it."""
 
     kind: MediaKind
     mime: str
     data: str
-    """A data URL, bare base64 or a remote URL; empty when the part only names an id."""
+    """A data URL, bare base64 or a remote URL; empty if the part has only an id."""
     detail: str | None
     is_inline: bool
     path: Path
 
 
 def media_in(fields: dict[str, Any]) -> Iterator[Media]:
-    """Yield every medium of the message's content in its order, nested ones too."""
+    """Yield every media item of the message's content in order, including nested ones."""
     content = fields.get("content")
     if type(content) is list:
         yield from _media_of_list(content, ("content",), MAX_DEPTH)
@@ -81,12 +90,12 @@ def media_in(fields: dict[str, Any]) -> Iterator[Media]:
 
 
 def is_media(part: dict[str, Any]) -> bool:
-    """Tell whether the part is a medium; documents given as text are text."""
+    """Return whether the part is a media item; a document given as text is not."""
     return _kind_of(part) is not None
 
 
 def nested_parts(part: dict[str, Any]) -> tuple[Path, list[Any]] | None:
-    """Return the list of parts inside a part (a tool result, a document) and the way to it."""
+    """Return the list of parts inside a part (tool result or document) and the path to it."""
     content = part.get("content")
     if type(content) is list:
         return ("content",), content
@@ -97,8 +106,8 @@ def nested_parts(part: dict[str, Any]) -> tuple[Path, list[Any]] | None:
 
 
 def sanitised_mime(text: str) -> str:
-    """Return the media type in lower case, or one that says nothing when it is not well formed."""
-    if len(text) <= _LONGEST_MIME and _MIME.fullmatch(lowered := text.lower()):
+    """Return the media type in lower case, or `UNKNOWN_MIME` if it is malformed."""
+    if len(text) <= _MAX_MIME_CHARS and _MIME.fullmatch(lowered := text.lower()):
         return lowered
     return UNKNOWN_MIME
 
@@ -120,7 +129,7 @@ def _media_of_part(part: dict[str, Any], path: Path, depth: int) -> Iterator[Med
 def _kind_of(part: dict[str, Any]) -> MediaKind | None:
     named = part.get("type")
     if type(named) is not str:
-        named = next((key for key in _HOLDERS if key in part), "")
+        named = next((key for key in _PAYLOAD_KEYS if key in part), "")
     kind = _KIND_OF_TYPE.get(named)
     if kind == "document" and _is_text(named, part):
         return None
@@ -128,7 +137,7 @@ def _kind_of(part: dict[str, Any]) -> MediaKind | None:
 
 
 def _is_text(named: str, part: dict[str, Any]) -> bool:
-    """Tell whether a document or resource is plain text or made of parts."""
+    """Return whether a document or resource is plain text or a list of parts."""
     if named == "resource":
         resource = part.get("resource")
         return not (type(resource) is dict and type(resource.get("blob")) is str)
@@ -139,32 +148,32 @@ def _is_text(named: str, part: dict[str, Any]) -> bool:
 
 
 def _medium(part: dict[str, Any], kind: MediaKind, path: Path) -> Media:
-    holder = _holder(part)
-    data = _data_of(holder)
-    mime = _mime_of(kind, [holder, part], data)
+    payload = _payload_of(part)
+    data = _data_of(payload)
+    mime = _mime_of(kind, [payload, part], data)
     if kind == "document":
         kind = _KIND_OF_TYPE.get(mime.partition("/")[0], kind)
-    detail = _first_text([holder, part], ("detail",))
+    detail = _first_text([payload, part], ("detail",))
     return Media(kind, mime, data, detail or None, _is_inline(data), path)
 
 
-def _holder(part: dict[str, Any]) -> Any:
-    """Return what holds the payload: an object, a string, a list of frames, or the part itself."""
-    for key in _HOLDERS:
+def _payload_of(part: dict[str, Any]) -> Any:
+    """Return the value with the payload: an object, a string, a list of frames, or the part."""
+    for key in _PAYLOAD_KEYS:
         if part.get(key):
             return part[key]
-    for key in _OBJECT_HOLDERS:
+    for key in _PAYLOAD_OBJECT_KEYS:
         if type(part.get(key)) is dict:
             return part[key]
     return part
 
 
-def _data_of(holder: Any) -> str:
-    if type(holder) is list:
-        holder = next((frame for frame in holder if type(frame) is str), "")
-    if type(holder) is str:
-        return holder
-    return _first_text([holder], _DATA_KEYS)
+def _data_of(payload: Any) -> str:
+    if type(payload) is list:
+        payload = next((frame for frame in payload if type(frame) is str), "")
+    if type(payload) is str:
+        return payload
+    return _first_text([payload], _DATA_KEYS)
 
 
 def _is_inline(data: str) -> bool:
@@ -189,7 +198,7 @@ def _mime_of(kind: MediaKind, places: list[Any], data: str) -> str:
 
 
 def _first_text(places: list[Any], keys: tuple[str, ...]) -> str:
-    """Return the first string that is not empty under one of the keys."""
+    """Return the first non-empty string under one of the keys."""
     for place in places:
         if type(place) is dict:
             for key in keys:

@@ -1,4 +1,4 @@
-"""A read-only view of one chat message; the client's dict is never changed, only copied."""
+"""A read-only view of one chat message: the client's dict is copied, never changed."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
@@ -11,7 +11,7 @@ __all__ = ["Message", "Piece", "PieceKind"]
 
 
 class Message:
-    """One message of a conversation, equal to another only if it views the same dict."""
+    """One message of a conversation; two are equal only if they view the same dict."""
 
     __slots__ = ("fields",)
 
@@ -29,7 +29,7 @@ class Message:
 
     @property
     def role(self) -> str:
-        """The role, empty if the client sent something else than text."""
+        """The role; empty if it is missing or not a string."""
         role = self.fields.get("role")
         return role if type(role) is str else ""
 
@@ -40,74 +40,74 @@ class Message:
 
     @property
     def is_instruction(self) -> bool:
-        """Whether the application speaks."""
+        """Whether this is a system or developer message."""
         return self.fields.get("role") in ("system", "developer")
 
     @property
     def is_user(self) -> bool:
-        """Whether the user speaks."""
+        """Whether this is a user message."""
         return self.fields.get("role") == "user"
 
     @property
     def is_assistant(self) -> bool:
-        """Whether the model speaks."""
+        """Whether this is an assistant message."""
         return self.fields.get("role") == "assistant"
 
     @property
     def is_tool_result(self) -> bool:
-        """Whether a tool answers."""
+        """Whether this is a tool result."""
         return self.fields.get("role") in RESULT_ROLES
 
     @property
     def calls_tools(self) -> bool:
-        """Whether tools are called, in today's form or the legacy one."""
+        """Whether the message calls tools, in the current or the legacy form."""
         calls = self.fields.get("tool_calls")
         return (type(calls) is list and bool(calls)) or bool(self.fields.get("function_call"))
 
     @property
     def call_ids(self) -> tuple[str, ...]:
-        """The ids of the calls, in their order; calls without an id have none here."""
+        """The ids of the calls, in order; calls without an id are left out."""
         calls = self.fields.get("tool_calls")
         if type(calls) is not list:
             return ()
         ids = []
         for call in calls:
-            name = call.get("id") if type(call) is dict else None
-            if type(name) is str and name:
-                ids.append(name)
+            call_id = call.get("id") if type(call) is dict else None
+            if type(call_id) is str and call_id:
+                ids.append(call_id)
         return tuple(ids)
 
     @property
     def answers(self) -> str | None:
         """The id of the call that this message answers."""
-        name = self.fields.get("tool_call_id")
-        return name if type(name) is str and name else None
+        call_id = self.fields.get("tool_call_id")
+        return call_id if type(call_id) is str and call_id else None
 
     @property
     def canonical(self) -> bytes:
-        """The bytes that stand for this message in a hash chain."""
+        """The bytes that represent this message in a hash chain."""
         return canonical_bytes(self.fields)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield every text that a chat template renders, without media.
 
-        A text may hold lone surrogates if the client sent some.
+        A text may contain lone surrogates if the client sent them.
         """
         return iter(pieces_of(self.fields))
 
     def media(self) -> Iterator[Media]:
-        """Yield every medium in the content."""
+        """Yield every media item in the content."""
         return media_in(self.fields)
 
     def with_content(self, content: Any) -> Self:
-        """Return a message with another content; every other field stays."""
+        """Return a message with new content and all other fields unchanged."""
         return type(self)({**self.fields, "content": content})
 
     def with_parts(self, parts: Mapping[Path, Any]) -> Self:
-        """Return a message with other parts at these paths, the very same one if there are none.
+        """Return a message with new parts at these paths; the same object if there are none.
 
-        What lies on the way is copied, and only once: a list may have thousands of parts. No path
-        may lead through another.
+        Each container on a path is copied once only, as a list may have thousands of parts. No
+        path may be a prefix of another.
         """
         if not parts:
             return self
@@ -118,8 +118,8 @@ class Message:
 
 
 def _copy_at(path: Path, copies: dict[Path, Any]) -> Any:
-    """Return the copy of what lies at the path, made with all that leads there if it is new."""
+    """Return the copy of the container at the path, copying it and its parents if needed."""
     if path not in copies:
-        holder = _copy_at(path[:-1], copies)
-        copies[path] = holder[path[-1]] = holder[path[-1]].copy()
+        parent = _copy_at(path[:-1], copies)
+        copies[path] = parent[path[-1]] = parent[path[-1]].copy()
     return copies[path]

@@ -1,4 +1,4 @@
-"""What messages are like: one walk for all who would make their own."""
+"""Features of a list of messages, found in a single pass for all stages that need them."""
 
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, Self, TypeGuard
@@ -7,56 +7,56 @@ from chat_proxy.chat.texts import RESULT_ROLES
 
 _INSTRUCTIONS: Final = ("system", "developer")
 _ONLY_OBJECTS: Final = frozenset((dict,))
-_BEARERS: Final = (*RESULT_ROLES, "assistant")
-_MOST_BYTES_OF_A_CHARACTER: Final = 4
+_ROLES_WITH_RESULTS: Final = (*RESULT_ROLES, "assistant")
+_MAX_BYTES_PER_CHARACTER: Final = 4
 
 
 class MessageFeatures(NamedTuple):
-    """What holds for all of some messages."""
+    """What is known of a list of messages as a whole."""
 
     is_plain: bool = True
-    """Whether each is one text or nothing: then there are no parts, and no media."""
+    """Whether each content is a string or missing: then there are no parts and no media."""
     longest_result: int = 0
-    """The most bytes that a text has which is a tool's result, or may have one folded in."""
-    is_led: bool = False
-    """Whether the application speaks anywhere."""
-    is_asked: bool = False
-    """Whether the user does."""
+    """The maximum bytes of a text that is a tool result or may have one embedded."""
+    has_instructions: bool = False
+    """Whether there is a system or developer message."""
+    has_user_message: bool = False
+    """Whether there is a user message."""
 
-    def with_more(self, more: Self) -> "MessageFeatures":
-        """Return the shape of these messages and of others behind them."""
+    def combined_with(self, more: Self) -> "MessageFeatures":
+        """Return the features of these messages together with those that follow."""
         return MessageFeatures(
             self.is_plain and more.is_plain,
             max(self.longest_result, more.longest_result),
-            self.is_led or more.is_led,
-            self.is_asked or more.is_asked,
+            self.has_instructions or more.has_instructions,
+            self.has_user_message or more.has_user_message,
         )
 
 
 def is_list_of_objects(messages: object) -> TypeGuard[list[dict[str, Any]]]:
-    """Tell whether this is what a client's messages should be."""
+    """Return whether this is a list of objects, as a client's messages must be."""
     return type(messages) is list and _ONLY_OBJECTS.issuperset(map(type, messages))
 
 
 def shape_of(messages: Iterable[dict[str, Any]]) -> MessageFeatures:
-    """Return what the messages are like."""
+    """Return the features of the messages."""
     is_plain = True
-    is_led = is_asked = False
+    has_instructions = has_user_message = False
     longest = 0
     for fields in messages:
         content, role = fields.get("content"), fields.get("role")
         if role == "user":
-            is_asked = True
+            has_user_message = True
         elif role in _INSTRUCTIONS:
-            is_led = True
+            has_instructions = True
         if type(content) is str:
-            if role in _BEARERS:
-                longest = max(longest, _most_bytes(content))
+            if role in _ROLES_WITH_RESULTS:
+                longest = max(longest, _max_bytes(content))
         elif content is not None:
             is_plain = False
-    return MessageFeatures(is_plain, longest, is_led, is_asked)
+    return MessageFeatures(is_plain, longest, has_instructions, has_user_message)
 
 
-def _most_bytes(text: str) -> int:
-    """Return no less than the text has in UTF-8, without encoding it."""
-    return len(text) if text.isascii() else len(text) * _MOST_BYTES_OF_A_CHARACTER
+def _max_bytes(text: str) -> int:
+    """Return an upper bound of the text's UTF-8 bytes without encoding it."""
+    return len(text) if text.isascii() else len(text) * _MAX_BYTES_PER_CHARACTER

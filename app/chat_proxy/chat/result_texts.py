@@ -1,4 +1,4 @@
-"""Where the texts of a tool result sit: in its content, or in parts of it at any depth."""
+"""The texts of a tool result and their paths, in its content or in nested parts."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _TEXT_TYPES = ("text", "input_text", "output_text", None)
 
 
 def texts_in(message: Message) -> list[PlacedText]:
-    """Return every text of the content with the way to it, in their order; media have none."""
+    """Return every text of the content with its path, in order; media have no text."""
     content = message.content
     if type(content) is str:
         return [(("content",), content)]
@@ -44,19 +44,19 @@ def _add_part(part: dict[str, Any], path: Path, found: list[PlacedText], depth: 
 
 def _add_plain_text(part: dict[str, Any], path: Path, found: list[PlacedText]) -> None:
     """Add the text of a nested tool result, text document or text resource."""
-    for way in (("content",), ("source", "data"), ("resource", "text")):
-        place: Any = part
-        for step in way:
-            place = place.get(step) if type(place) is dict else None
-        if type(place) is str:
-            found.append(((*path, *way), place))
+    for keys in (("content",), ("source", "data"), ("resource", "text")):
+        value: Any = part
+        for key in keys:
+            value = value.get(key) if type(value) is dict else None
+        if type(value) is str:
+            found.append(((*path, *keys), value))
             return
 
 
 def with_plain_parts_joined(message: Message) -> Message:
-    """Return a message whose parts of nothing but text are one, at the place of the first.
+    """Return a message whose plain text parts are joined into one, at the position of the first.
 
-    Parts with fields of their own, such as cache marks, stay; so does the order of all others.
+    Parts with further fields, such as cache marks, are kept, and so is the order of the others.
     """
     content = message.content
     if type(content) is not list:

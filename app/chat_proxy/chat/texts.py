@@ -1,4 +1,4 @@
-"""The texts of a message: all that a chat template renders of it, by kind, without media."""
+"""The texts of a message that a chat template renders, by kind and without media."""
 
 import json
 import re
@@ -14,8 +14,8 @@ Piece = tuple[PieceKind, str]
 RESULT_ROLES = ("tool", "function")
 
 _TEXT_TYPES = ("text", "input_text", "output_text")
-_THOUGHT_TYPES = ("thinking", "reasoning")
-_BESIDE: dict[str, PieceKind] = {
+_REASONING_TYPES = ("thinking", "reasoning")
+_KIND_OF_FIELD: dict[str, PieceKind] = {
     "reasoning_content": "reasoning",
     "reasoning": "reasoning",
     "tool_call_id": "id",
@@ -23,12 +23,12 @@ _BESIDE: dict[str, PieceKind] = {
     "refusal": "text",
 }
 _BASE64 = re.compile(r"(?:data:[^,]{0,200},)?[A-Za-z0-9+/=_\r\n-]+")
-_LONG = 200
-_DEEPEST_JSON = 32
+_MAX_BASE64_CHARS = 200
+_MAX_JSON_DEPTH = 32
 
 
 def pieces_of(fields: dict[str, Any]) -> list[Piece]:
-    """Return the message's texts: the content first, then what stands beside it."""
+    """Return the message's texts: first the content, then the other fields."""
     content = fields.get("content")
     kind: PieceKind = "tool_result" if fields.get("role") in RESULT_ROLES else "text"
     if type(content) is str:
@@ -46,26 +46,26 @@ def pieces_of(fields: dict[str, Any]) -> list[Piece]:
 
 
 def calls_of(fields: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the name and arguments of every call, in today's form or the legacy one."""
+    """Return the name and arguments of every call, in the current or the legacy form."""
     calls = fields.get("tool_calls")
     listed = calls if type(calls) is list else []
-    made = [it.get("function") or it.get("custom") for it in listed if type(it) is dict]
+    made = [entry.get("function") or entry.get("custom") for entry in listed if type(entry) is dict]
     made.append(fields.get("function_call"))
-    told = []
+    named_calls = []
     for call in made:
         if type(call) is dict and type(name := call.get("name")) is str:
             found: list[Piece] = []
             _add_call({**call, "name": None}, found)
-            told.append((name, found[0][1] if found else ""))
-    return told
+            named_calls.append((name, found[0][1] if found else ""))
+    return named_calls
 
 
 def _add_fields(fields: dict[str, Any], found: list[Piece]) -> None:
-    """Add what stands beside the content, in the client's order."""
+    """Add the texts of the other fields, in the client's order."""
     for key, value in fields.items():
         if type(value) is str:
-            kind = _BESIDE.get(key)
-            # Many clients send the thoughts under both names; templates render them once.
+            kind = _KIND_OF_FIELD.get(key)
+            # Many clients send the reasoning under both names; templates render it once.
             if kind and (key != "reasoning" or fields.get("reasoning_content") != value):
                 found.append((kind, value))
         elif key == "tool_calls" and type(value) is list:
@@ -97,46 +97,46 @@ def _add_part(part: Any, kind: PieceKind, found: list[Piece], depth: int) -> Non
     if type(part) is not dict:
         found.append((kind, part if type(part) is str else _json_text(part)))
         return
-    named = part.get("type")
+    part_type = part.get("type")
     text = part.get("text")
-    if type(text) is str and (named in _TEXT_TYPES or named is None):
+    if type(text) is str and (part_type in _TEXT_TYPES or part_type is None):
         found.append((kind, text))
-    elif named in _THOUGHT_TYPES:
-        _add_inner(part.get(named, text), "reasoning", found, depth)
-    elif named == "refusal" and type(part.get("refusal")) is str:
+    elif part_type in _REASONING_TYPES:
+        _add_nested(part.get(part_type, text), "reasoning", found, depth)
+    elif part_type == "refusal" and type(part.get("refusal")) is str:
         found.append((kind, part["refusal"]))
-    elif named == "tool_use":
+    elif part_type == "tool_use":
         _add_call(part, found)
     elif not is_media(part):
         nested = nested_parts(part)
-        _add_inner(nested[1] if nested else _plain_text_in(part), kind, found, depth)
+        _add_nested(nested[1] if nested else _plain_text_in(part), kind, found, depth)
 
 
 def _plain_text_in(part: dict[str, Any]) -> Any:
-    """Return the text of a tool result, text document or text resource, else the part."""
-    for place, key in (
+    """Return the text of a tool result, text document or text resource, else the part itself."""
+    for container, key in (
         (part, "content"),
         (part.get("source"), "data"),
         (part.get("resource"), "text"),
     ):
-        if type(place) is dict and type(place.get(key)) is str:
-            return place[key]
+        if type(container) is dict and type(container.get(key)) is str:
+            return container[key]
     return part
 
 
-def _add_inner(inner: Any, kind: PieceKind, found: list[Piece], depth: int) -> None:
-    if type(inner) is list and depth > 1:
-        for part in inner:
+def _add_nested(value: Any, kind: PieceKind, found: list[Piece], depth: int) -> None:
+    if type(value) is list and depth > 1:
+        for part in value:
             _add_part(part, kind, found, depth - 1)
-    elif type(inner) is str:
-        found.append((kind, inner))
-    elif inner is not None:
-        found.append((kind, _json_text(inner)))
+    elif type(value) is str:
+        found.append((kind, value))
+    elif value is not None:
+        found.append((kind, _json_text(value)))
 
 
 def _json_text(value: Any) -> str:
-    """Write an unknown value as JSON, without strings that look like base64."""
-    value = _without_base64(value, _DEEPEST_JSON)
+    """Serialise an unknown value as JSON, without strings that look like base64."""
+    value = _without_base64(value, _MAX_JSON_DEPTH)
     try:
         return orjson.dumps(value).decode()
     except TypeError:
@@ -145,7 +145,7 @@ def _json_text(value: Any) -> str:
 
 def _without_base64(value: Any, depth: int) -> Any:
     if type(value) is str:
-        return "" if len(value) > _LONG and _BASE64.fullmatch(value) else value
+        return "" if len(value) > _MAX_BASE64_CHARS and _BASE64.fullmatch(value) else value
     if type(value) is dict and depth:
         return {key: _without_base64(item, depth - 1) for key, item in value.items()}
     if type(value) is list and depth:

@@ -1,4 +1,4 @@
-"""Which tool each result of a conversation came from."""
+"""The tool from which each result of a conversation came."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from chat_proxy.chat.message import Message
 
 
 def tool_name_of_results(conversation: Conversation) -> dict[int, str]:
-    """Return the name of the tool for each result's place; empty where nobody says.
+    """Return the tool name of each result by its index; empty if it is unknown.
 
-    The result's own name counts first, then the nearest call before it that has its id; a result
-    without an id belongs to the calls it follows, if they are all of one tool.
+    The result's own `name` takes precedence, then the nearest earlier call with its id. A result
+    without an id belongs to the calls that it follows if they all name the same tool.
     """
     names: dict[int, str] = {}
     by_id: dict[str, str] = {}
@@ -19,7 +19,7 @@ def tool_name_of_results(conversation: Conversation) -> dict[int, str]:
         if message.is_tool_result:
             names[index] = _own_name(message) or by_id.get(message.answers or "", nearest)
         elif message.is_assistant and message.calls_tools:
-            called = _called(message)
+            called = _ids_and_tools(message)
             by_id.update((name, tool) for name, tool in called if name)
             tools = {tool for _, tool in called}
             nearest = tools.pop() if len(tools) == 1 else ""
@@ -33,8 +33,8 @@ def _own_name(message: Message) -> str:
     return name if type(name) is str else ""
 
 
-def _called(message: Message) -> list[tuple[str, str]]:
-    """Return the id and the tool of every call, each empty if it is not there."""
+def _ids_and_tools(message: Message) -> list[tuple[str, str]]:
+    """Return the id and tool name of every call, each empty if it is missing."""
     calls: Any = message.fields.get("tool_calls")
     found = [_id_and_tool(call) for call in calls] if type(calls) is list else []
     legacy = message.fields.get("function_call")

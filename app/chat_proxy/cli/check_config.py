@@ -1,25 +1,34 @@
-"""`chat-proxy check-config`: what is configured, and whether the upstream agrees."""
+"""`chat-proxy check-config`: print the effective configuration and probe the upstreams."""
 
 import asyncio
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel
 
-from chat_proxy.config.environment import shown
+from chat_proxy.config.environment import read_settings, read_variables, shown
 from chat_proxy.config.settings import PREFIX, Settings
 from chat_proxy.errors import UpstreamError
-from chat_proxy.proxy.routing.caller import NOBODY
+from chat_proxy.proxy.routing.caller import ANONYMOUS
+from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.services import Services
+from chat_proxy.proxy.sizing.learned_windows import LearnedWindows
 from chat_proxy.registry.model_card import ModelCard
-from chat_proxy.server import make_services, refuse_to_give_keys_away
+from chat_proxy.upstream.discovery import Windows
+from chat_proxy.wiring import make_services, refuse_to_expose_keys
+
+
+def run(options: Namespace) -> int:
+    """Run the command."""
+    return check_config(read_settings(), read_variables(), probe=not options.no_probe)
 
 
 def check_config(settings: Settings, variables: Mapping[str, str], *, probe: bool) -> int:
     """Print the effective configuration; return 1 if an upstream does not answer."""
     services = make_services(settings, variables)
-    refuse_to_give_keys_away(settings, services)
+    refuse_to_expose_keys(settings, services)
     for line in effective(settings, PREFIX):
         _print(line)
     for card in services.registry.cards:
@@ -28,7 +37,7 @@ def check_config(settings: Settings, variables: Mapping[str, str], *, probe: boo
 
 
 def effective(model: BaseModel, prefix: str) -> Iterator[str]:
-    """Yield every setting as a line of .env, keys masked; what somebody has set is marked."""
+    """Yield every setting as a line of .env, keys masked; settings that are set are marked."""
     for name, value in model:
         if isinstance(value, BaseModel):
             yield from effective(value, f"{prefix}{name.upper()}_")
@@ -51,8 +60,8 @@ def written(value: object) -> str:
 
 
 def describe(card: ModelCard) -> str:
-    """Return what the registry says of a model."""
-    told = {
+    """Return a model's registry entry as one line."""
+    facts = {
         "window": card.context_window,
         "vision": card.vision,
         "upstream": card.base_url,
@@ -60,60 +69,60 @@ def describe(card: ModelCard) -> str:
         "aliases": ", ".join(card.aliases),
         "overrides": ", ".join(card.overrides),
     }
-    return "; ".join(f"{name} {value}" for name, value in told.items() if value not in (None, ""))
+    return "; ".join(f"{name} {value}" for name, value in facts.items() if value not in (None, ""))
 
 
 async def probe_all(services: Services) -> int:
     """Ask every upstream for its models; return 1 if one does not answer."""
-    cards = {services.destinations.base_url_of(card): card for card in services.registry.cards}
-    cards.setdefault(services.destinations.base_url, services.registry.find(""))
+    routes = [services.model_routes.of(card.name) for card in services.registry.cards]
+    upstreams = {route.base_url: route for route in routes}
+    common = services.model_routes.of("")
+    upstreams.setdefault(common.base_url, common)
     await services.open()
     try:
-        answers = [await probe_one(services, url, card) for url, card in cards.items()]
+        answers = [await probe_one(services.windows, route) for route in upstreams.values()]
         await show_learned(services)
     finally:
         await services.close()
     return 0 if all(answers) else 1
 
 
-async def probe_one(services: Services, base_url: str, card: ModelCard) -> bool:
-    """Print what an upstream answers; return whether it does."""
-    credentials = services.destinations.credentials_for(card, NOBODY)
+async def probe_one(windows: Windows, route: ModelRoute) -> bool:
+    """Print the answer of an upstream; return False if there is none."""
+    base_url, credentials = route.base_url, route.credentials_for(ANONYMOUS)
     try:
-        listing = await services.windows.ask(base_url, credentials)
+        listing = await windows.ask(base_url, credentials)
     except (UpstreamError, TimeoutError) as error:
         if not credentials and "answered 401" in str(error):
-            _print(f"upstream {base_url}: ok; it wants a key, which clients bring")
+            _print(f"upstream {base_url}: ok; it requires a key, which clients must send")
             return True
         _print(f"upstream {base_url}: {error or 'no answer in time'}")
         return False
     models = ", ".join(f"{name} (window {window})" for name, window in listing.windows.items())
-    _print(f"upstream {base_url}: ok; {models or 'it tells no context windows'}")
+    _print(f"upstream {base_url}: ok; {models or 'it reports no context windows'}")
     return True
 
 
 async def show_learned(services: Services) -> None:
-    """Print the limits that upstreams told when they refused what was too long."""
-    for card in services.registry.cards:
-        base_url = services.destinations.base_url_of(card)
-        for name in (card.name, *card.aliases):
-            await show_learned_of(services, base_url, name)
-    base_url = services.destinations.base_url
-    credentials = services.destinations.credentials_for(services.registry.find(""), NOBODY)
-    listing = await services.windows.of(base_url, credentials)
-    known = {name for card in services.registry.cards for name in (card.name, *card.aliases)}
-    for name in sorted(listing.windows.keys() - known):
-        await show_learned_of(services, base_url, name)
+    """Print the limits that were learned from overflow errors."""
+    learned_windows = services.sizing.learned_windows
+    known = [name for card in services.registry.cards for name in (card.name, *card.aliases)]
+    for name in known:
+        await show_learned_of(learned_windows, services.model_routes.of(name).base_url, name)
+    common = services.model_routes.of("")
+    listing = await services.windows.of(common.base_url, common.credentials_for(ANONYMOUS))
+    for name in sorted(listing.windows.keys() - set(known)):
+        await show_learned_of(learned_windows, common.base_url, name)
 
 
-async def show_learned_of(services: Services, base_url: str, name: str) -> None:
-    """Print what one model's upstream told, if it did."""
-    learned = await services.learned_windows.of(base_url, name)
+async def show_learned_of(learned_windows: LearnedWindows, base_url: str, name: str) -> None:
+    """Print the learned limits of one model, if there are any."""
+    learned = await learned_windows.of(base_url, name)
     if learned is None:
         return
     limits = {"window": learned.limit, "prompt": learned.input_limit}
-    told = "; ".join(f"{what} {tokens}" for what, tokens in limits.items() if tokens)
-    _print(f"model {name}: learned from {base_url}: {told}")
+    shown_limits = "; ".join(f"{what} {tokens}" for what, tokens in limits.items() if tokens)
+    _print(f"model {name}: learned from {base_url}: {shown_limits}")
 
 
 def _print(line: str) -> None:

@@ -2,15 +2,18 @@
 
 import sys
 import threading
+from argparse import Namespace
 from pathlib import Path
 from socket import socket
 
 import uvicorn
 
 from chat_proxy.cli.serve import listen, serve
+from chat_proxy.config.environment import read_settings
 from chat_proxy.config.settings import Settings
 from chat_proxy.demo.model.model import DemoModel
-from chat_proxy.demo.story.tell import Stage, tell_story
+from chat_proxy.demo.story.tell import Stage, run_story
+from chat_proxy.errors import BadConfiguration
 
 CLOSED = -1
 STORY_END_SECONDS = 2.0
@@ -42,10 +45,17 @@ Ctrl-C stops it.
 """
 
 
+def run(options: Namespace) -> int:
+    """Run the command."""
+    if options.window < 1:
+        raise BadConfiguration(f"--window {options.window}: must be at least 1")
+    return run_demo(read_settings(env_file=None), options.window, story=options.story)
+
+
 def run_demo(settings: Settings, window: int, *, story: bool | None = None) -> int:
     """Serve the demo model and the proxy in front of it until Ctrl-C.
 
-    A story is told meanwhile if it is asked for, or if nobody says and there is a terminal.
+    The story is shown meanwhile if `story` is true, or if it is None and stdout is a terminal.
     """
     listener = listen(settings.server.host, settings.server.port)
     host, port = listener.getsockname()[:2]
@@ -56,16 +66,16 @@ def run_demo(settings: Settings, window: int, *, story: bool | None = None) -> i
     chosen = for_demo(settings, model_url)
     if not (sys.stdout.isatty() if story is None else story):
         return serve(chosen, {}, listener)
-    telling = start_story(stage_of(settings, root, window), listener)
+    story_thread = start_story(stage_of(settings, root, window), listener)
     try:
         return serve(for_story(chosen, window), {}, listener)
     finally:
         listener.close()
-        telling.join(STORY_END_SECONDS)
+        story_thread.join(STORY_END_SECONDS)
 
 
 def for_demo(settings: Settings, model_url: str) -> Settings:
-    """Return the settings with the demo model as the one upstream, leaving nothing behind."""
+    """Return the settings with the demo model as the only upstream, and nothing stored."""
     upstream = settings.upstream.model_copy(update={"base_url": model_url, "api_key": None})
     registry = settings.registry.model_copy(update={"file": Path("/nonexistent/registry.json")})
     store = settings.store.model_copy(update={"url": "memory:"})
@@ -75,36 +85,36 @@ def for_demo(settings: Settings, model_url: str) -> Settings:
 
 
 def for_story(settings: Settings, window: int) -> Settings:
-    """Return settings in which results fit a small window, and no log runs through the table."""
+    """Return settings in which tool results fit a small window, and no log disturbs the table."""
     tools, log = settings.tools, settings.log
     if "max_bytes" not in tools.model_fields_set:
-        most = max(1, min(tools.max_bytes, window * BYTES_PER_WINDOW_TOKEN))
-        tools = tools.model_copy(update={"max_bytes": most})
+        max_bytes = max(1, min(tools.max_bytes, window * BYTES_PER_WINDOW_TOKEN))
+        tools = tools.model_copy(update={"max_bytes": max_bytes})
     if "level" not in log.model_fields_set and sys.stderr.isatty():
         log = log.model_copy(update={"level": "error"})
     return settings.model_copy(update={"tools": tools, "log": log})
 
 
 def stage_of(settings: Settings, root: str, window: int) -> Stage:
-    """Return where the story plays."""
+    """Return the address, the key and the window that the story uses."""
     keys = settings.auth.keys
     api_key = keys[0].get_secret_value() if keys else "anything"
     return Stage(root, api_key, window, has_dashboard=settings.dashboard.enabled)
 
 
 def start_story(stage: Stage, listener: socket) -> threading.Thread:
-    """Tell the story from a thread of its own, as long as the server listens."""
+    """Run the story in its own thread, as long as the server listens."""
 
     def is_up() -> bool:
         return listener.fileno() != CLOSED
 
-    thread = threading.Thread(target=tell_story, args=(stage, sys.stdout, is_up), daemon=True)
+    thread = threading.Thread(target=run_story, args=(stage, sys.stdout, is_up), daemon=True)
     thread.start()
     return thread
 
 
 def start_model(model: DemoModel) -> str:
-    """Serve the model on a free port from a thread of its own; return its base URL."""
+    """Serve the model on a free port in its own thread; return its base URL."""
     listener = listen("127.0.0.1", 0)
     threading.Thread(target=_serve_model, args=(model, listener), daemon=True).start()
     return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"

@@ -1,4 +1,4 @@
-"""A sign of life from commands that take their time."""
+"""Progress on the terminal for slow commands."""
 
 import sys
 import threading
@@ -14,9 +14,9 @@ MEGABYTE = 1_000_000
 
 @contextmanager
 def progress(doing: str) -> Iterator[None]:
-    """Show on a terminal what takes longer than a second, and for how long; elsewhere nothing.
+    """Show on a terminal what is being done, and for how long, if it takes over a second.
 
-    A thread shows it: the work may keep the event loop busy, or have none.
+    A thread writes it, because the work may block the event loop or have none.
     """
     if not sys.stderr.isatty():
         yield
@@ -32,7 +32,7 @@ def progress(doing: str) -> Iterator[None]:
 
 
 def _show(doing: str, done: threading.Event) -> None:
-    """Write the line again and again, and wipe it away at the end."""
+    """Rewrite the line until the work is done, then clear it."""
     started = time.monotonic()
     if done.wait(FIRST_SECONDS):
         return
@@ -46,6 +46,6 @@ def _show(doing: str, done: threading.Event) -> None:
 
 
 def megabytes(size_bytes: int) -> str:
-    """Return a size for people, with a digit after the point where it is small."""
+    """Return a readable size, with one decimal if it is small."""
     size = size_bytes / MEGABYTE
     return f"{size:.0f} MB" if size >= 10 else f"{size:.1f} MB"

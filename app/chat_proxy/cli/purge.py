@@ -1,17 +1,19 @@
-"""`chat-proxy purge`: delete what was kept, in the archive and in the store, for good."""
+"""`chat-proxy purge`: delete data from the archive and the store permanently."""
 
 import asyncio
 import re
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
 
 from chat_proxy.cli.progress import progress
-from chat_proxy.config.environment import BadConfiguration
+from chat_proxy.config.environment import read_settings
 from chat_proxy.config.settings import Settings
-from chat_proxy.proxy.routing.caller import ANONYMOUS
+from chat_proxy.errors import BadConfiguration
+from chat_proxy.proxy.routing.caller import ANONYMOUS_TENANT
 from chat_proxy.store.archive.archive import Archive
 from chat_proxy.store.archive.files import DIALOG, RESULTS
 from chat_proxy.store.base import StoreUnavailable
@@ -25,60 +27,68 @@ WAIT_SECONDS = 30.0
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
+def run(options: Namespace) -> int:
+    """Run the command."""
+    return purge(read_settings(), options.older_than, options.tenant, everything=options.all)
+
+
 def purge(
     settings: Settings, older_than_days: float | None, tenant: str | None, *, everything: bool
 ) -> int:
     """Delete by age, by tenant or everything; return 1 if something could not be deleted.
 
-    Raise BadConfiguration if it is not said what to delete, or not clearly.
+    Raise BadConfiguration if the selection is missing or contradictory.
     """
     owner = None if tenant is None else tenant_of(tenant)
     try:
         selection = Selection.of(older_than_days, owner, time.time(), everything=everything)
     except ValueError as error:
         raise BadConfiguration(f"purge: {error}") from None
-    with progress("looking for what is to be deleted"):
-        purged, complaints = asyncio.run(_purge_all(settings, selection))
-    return _told(purged, complaints)
+    with progress("searching for data to delete"):
+        purged, failures = asyncio.run(_purge_all(settings, selection))
+    return _report(purged, failures)
 
 
-def tenant_of(told: str) -> str:
-    """Return the tenant of a hash, or of the API key that is typed in: arguments can be seen."""
-    if told == STANDARD_INPUT:
+def tenant_of(name: str) -> str:
+    """Return the tenant named by a hash; for `-` read its API key from the standard input.
+
+    A key is never an argument: other users of the machine can see arguments.
+    """
+    if name == STANDARD_INPUT:
         key = sys.stdin.buffer.read().strip()
         if not key:
             raise BadConfiguration("purge: there is no API key on the standard input")
         return sha256(key).hexdigest()
-    if told == ANONYMOUS or _HASH.fullmatch(told):
-        return told
+    if name == ANONYMOUS_TENANT or _HASH.fullmatch(name):
+        return name
     raise BadConfiguration(
         "purge: a tenant is named by the SHA-256 of its API key in hex, or anonymous; "
-        "say - to have the key read from the standard input"
+        "use - to read the key from the standard input"
     )
 
 
 async def _purge_all(settings: Settings, selection: Selection) -> tuple[Purged, list[str]]:
-    """Delete in both places, in one even if the other fails; return why it fails."""
+    """Delete from archive and store, each even if the other fails; return the failures."""
     purged = Purged()
-    complaints: list[str] = []
+    failures: list[str] = []
     parts: list[Callable[[Settings, Selection], Awaitable[Purged]]] = [_purge_archive, _purge_store]
     for part in parts:
         try:
             purged += await part(settings, selection)
         except StoreUnavailable as error:
-            complaints.append(str(error))
-    return purged, complaints
+            failures.append(str(error))
+    return purged, failures
 
 
-def _told(purged: Purged, complaints: list[str]) -> int:
-    """Say what was deleted and what was not; return the exit code."""
-    for complaint in complaints:
-        sys.stderr.write(f"chat-proxy: not purged: {complaint}\n")
+def _report(purged: Purged, failures: list[str]) -> int:
+    """Print what was deleted and what was not; return the exit code."""
+    for failure in failures:
+        sys.stderr.write(f"chat-proxy: not purged: {failure}\n")
     sys.stdout.write(
         f"purged {purged.files:,} files, {purged.lines:,} lines, {purged.rows:,} rows: "
         f"{purged.bytes:,} bytes\n"
     )
-    return 1 if complaints else 0
+    return 1 if failures else 0
 
 
 async def _purge_archive(settings: Settings, selection: Selection) -> Purged:
@@ -98,7 +108,7 @@ async def _purge_store(settings: Settings, selection: Selection) -> Purged:
         return Purged()
     secret = settings.store.secret
     key = secret.get_secret_value().encode() if secret else None
-    store = SqliteStore(path, key, notice=_say, wait_seconds=WAIT_SECONDS)
+    store = SqliteStore(path, key, notice=_report_fault, wait_seconds=WAIT_SECONDS)
     try:
         await store.open()
         return await store.purge(selection)
@@ -114,5 +124,5 @@ def _store_file(url: str) -> Path | None:
     return path if url.startswith(SQLITE) and path.exists() else None
 
 
-def _say(operation: str, reason: str) -> None:
-    sys.stderr.write(f"chat-proxy: the store's {operation} met: {reason}\n")
+def _report_fault(operation: str, reason: str) -> None:
+    sys.stderr.write(f"chat-proxy: store fault during {operation}: {reason}\n")

@@ -1,4 +1,4 @@
-"""Serving: bind the port, then run the app in this process or in several."""
+"""`chat-proxy serve`: bind the port, then run the app in this process or in workers."""
 
 import errno
 import gc
@@ -6,13 +6,17 @@ import os
 import socket
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Mapping
 from functools import partial
 
 import uvicorn
+from fastapi import FastAPI
+from prometheus_client.multiprocess import mark_process_dead
 
-from chat_proxy.config.environment import BadConfiguration
+from chat_proxy.config.environment import read_settings, read_variables
 from chat_proxy.config.settings import Settings
+from chat_proxy.errors import BadConfiguration
 from chat_proxy.http.process.connection_limit import (
     LimitedProtocol,
     most_connections,
@@ -21,19 +25,28 @@ from chat_proxy.http.process.connection_limit import (
 from chat_proxy.http.process.shutdown import DrainPolicy, GracefulServer
 from chat_proxy.http.process.workers import CANNOT_START, Workers
 from chat_proxy.http.server.limits import ConnectionLimits
-from chat_proxy.server import create_app, make_services, refuse_to_give_keys_away
+from chat_proxy.proxy.services import Services
+from chat_proxy.routes.front.server_hooks import server_hooks
+from chat_proxy.server import create_app
 from chat_proxy.telemetry.logs import ERROR, configure_logging, log
+from chat_proxy.telemetry.metrics import note_worker_deaths
+from chat_proxy.wiring import make_services, refuse_to_expose_keys
 
 BACKLOG = 2048
 METRICS_DIR = "PROMETHEUS_MULTIPROC_DIR"
-OF_THE_PORT = (errno.EADDRINUSE, errno.EACCES)
+PORT_ERRORS = (errno.EADDRINUSE, errno.EACCES)
+
+
+def run(_: Namespace) -> int:
+    """Run the command."""
+    return serve(read_settings(), read_variables())
 
 
 def serve(
     settings: Settings, variables: Mapping[str, str], listener: socket.socket | None = None
 ) -> int:
     """Serve until a signal comes; return the exit code."""
-    refuse_to_give_keys_away(settings, make_services(settings, variables))
+    refuse_to_expose_keys(settings, make_services(settings, variables))
     with listener or listen(settings.server.host, settings.server.port) as port:
         if settings.server.workers > 1:
             return serve_by_workers(settings, dict(variables), port)
@@ -48,7 +61,14 @@ def serve_by_workers(settings: Settings, variables: dict[str, str], listener: so
         # prometheus_client reads this once, when a worker imports it.
         os.environ[METRICS_DIR] = metrics_dir  # noqa: TID251 - written, not read
         args = (settings, variables, listener, metrics_dir)
-        return Workers(settings.server.workers, serve_here, args, metrics_dir).run()
+        workers = Workers(
+            settings.server.workers,
+            serve_here,
+            args,
+            on_exit=lambda pid: mark_process_dead(pid, metrics_dir),  # type: ignore[no-untyped-call]
+            on_deaths=lambda deaths: note_worker_deaths(metrics_dir, deaths),
+        )
+        return workers.run()
 
 
 def serve_here(
@@ -57,7 +77,7 @@ def serve_here(
     listener: socket.socket,
     metrics_dir: str | None = None,
 ) -> None:
-    """Run one server in this process; without one, leave with CANNOT_START, as uvicorn does."""
+    """Run one server in this process; exit with CANNOT_START if it cannot start."""
     configure_logging(settings.log.level, settings.log.format)
     try:
         app = create_app(settings, variables, multiprocess_dir=metrics_dir)
@@ -66,27 +86,29 @@ def serve_here(
         sys.exit(CANNOT_START)
     take_more_descriptors()
     server = server_of(app, settings)
-    spare_the_collector()
+    freeze_garbage_collector()
     server.run(sockets=[listener])
 
 
-def spare_the_collector() -> None:
-    """Take what lives as long as the process out of garbage collection.
+def freeze_garbage_collector() -> None:
+    """Exclude objects that live as long as the process from garbage collection.
 
-    Walking through it again and again costs as much as a third of a small request.
+    Visiting them again and again costs as much as a third of a small request.
     """
     gc.collect()
     gc.freeze()
 
 
-def server_of(app: object, settings: Settings) -> GracefulServer:
+def server_of(app: FastAPI, settings: Settings) -> GracefulServer:
     """Return the server that the settings describe."""
+    services: Services = app.state.services
     limits = settings.limits
     config = uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         http=partial(  # type: ignore[arg-type]
             LimitedProtocol,
             most=most_connections(),
+            hooks=server_hooks(services.metrics),
             limits=ConnectionLimits(
                 limits.header_seconds,
                 limits.body_seconds,
@@ -97,7 +119,7 @@ def server_of(app: object, settings: Settings) -> GracefulServer:
                 settings.server.keep_alive_seconds,
             ),
         ),
-        loop="uvloop" if sys.platform != "win32" else "asyncio",
+        loop="uvloop",
         ws="none",
         lifespan="on",
         access_log=False,
@@ -107,18 +129,18 @@ def server_of(app: object, settings: Settings) -> GracefulServer:
         backlog=BACKLOG,
     )
     policy = DrainPolicy(settings.server.drain_grace_seconds, settings.server.drain_seconds)
-    return GracefulServer(config, policy)
+    return GracefulServer(config, policy, services.drain)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Bind the port, or raise BadConfiguration saying why it cannot be had."""
+    """Bind the port, or raise BadConfiguration with the reason why that is not possible."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
         reason = (getattr(error, "strerror", None) or "not an address").partition(" (while")[0]
         at_fault = (
-            f"PORT={port}" if getattr(error, "errno", None) in OF_THE_PORT else f"HOST={host}"
+            f"PORT={port}" if getattr(error, "errno", None) in PORT_ERRORS else f"HOST={host}"
         )
         raise BadConfiguration(
             f"CHAT_PROXY_SERVER_{at_fault}: cannot listen on {host}: {reason}"

@@ -1,4 +1,4 @@
-"""Carry out a clearing: the same decision on the same messages gives the same bytes, always."""
+"""Apply a clearing to a conversation; the same input always gives the same bytes."""
 
 import re
 from collections import defaultdict
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.chat.details_blocks import folded_results, with_folded_results
+from chat_proxy.chat.details_blocks import embedded_results, with_embedded_results
 from chat_proxy.chat.media import MAX_DEPTH, Path, is_media, nested_parts
 from chat_proxy.chat.message import Message
 from chat_proxy.chat.result_texts import texts_in
@@ -25,16 +25,16 @@ _OFFLOAD_NOTE: Final = re.compile(
 
 
 class Slot(NamedTuple):
-    """A part that is a medium, or the note that one left behind: notes keep their number."""
+    """A media part, or the note that replaced one: notes count, so media keep their numbers."""
 
     path: Path
     part: dict[str, Any]
 
 
 def clear(conversation: Conversation, clearing: Clearing, old_max_bytes: int) -> Conversation:
-    """Return the conversation without what was cleared; the very same one if it has none of it.
+    """Return the conversation with the clearing applied; the same object if nothing changes.
 
-    Clearing again, at once or piece by piece, changes nothing more.
+    Applying a clearing again, whole or in parts, changes nothing more.
     """
     results = _by_origin(clearing.results)
     shorter = _by_origin(clearing.shortened)
@@ -53,12 +53,12 @@ def clear(conversation: Conversation, clearing: Clearing, old_max_bytes: int) ->
 
 
 def media_note(mime: str) -> str:
-    """Return what stands where a medium was."""
+    """Return the note that replaces a medium of this type."""
     return f"[Old inline media cleared: {mime}]"
 
 
 def media_slots(message: Message) -> list[Slot]:
-    """Return the message's media in their order, and the notes of those that were cleared."""
+    """Return the message's media and the notes of cleared media, in order."""
     content = message.content
     if type(content) is list:
         return list(_slots_of_list(content, ("content",), MAX_DEPTH))
@@ -75,17 +75,17 @@ def _by_origin(places: Iterable[Place]) -> dict[int, set[int]]:
 def _without_results(message: Message, parts: Collection[int]) -> Message:
     if message.is_tool_result and WHOLE_MESSAGE in parts:
         return _with_result_note(message)
-    return _with_folded(message, parts, _note_if_shorter)
+    return _with_embedded_results(message, parts, _note_if_shorter)
 
 
 def _with_shorter_results(message: Message, parts: Collection[int], max_bytes: int) -> Message:
     if message.is_tool_result and WHOLE_MESSAGE in parts:
         return _with_shorter_texts(message, max_bytes)
-    return _with_folded(message, parts, lambda text: _shortened(text, max_bytes))
+    return _with_embedded_results(message, parts, lambda text: _shortened(text, max_bytes))
 
 
 def _with_result_note(message: Message) -> Message:
-    """Exchange the content for a note in the same form, unless it says less than the note."""
+    """Replace the content by the note, in the same form, if its text is longer than the note."""
     texts = [text for text in rendered_texts(message) if not _MEDIA_NOTE.fullmatch(text)]
     if sum(map(len, texts)) <= len(RESULT_NOTE):
         return message
@@ -102,46 +102,48 @@ def _note_if_shorter(text: str) -> str:
 
 
 def _shortened(text: str, max_bytes: int) -> str:
-    return shortened(text, max_bytes, _omission_of(text))
+    return shortened(text, max_bytes, _omission_note_for(text))
 
 
-def _omission_of(text: str) -> Note:
-    """Return the note for a text; one that was cut before stays within reach by its id."""
+def _omission_note_for(text: str) -> Note:
+    """Return the note builder for a text; a text that was truncated before keeps its offload id."""
     earlier = _OFFLOAD_NOTE.search(text)
     offload_id = earlier[1] if earlier else None
     return lambda omitted: omission_note(omitted, offload_id)
 
 
-def _with_folded(message: Message, parts: Collection[int], change: Callable[[str], str]) -> Message:
-    """Change folded results, numbered through all texts of the message."""
+def _with_embedded_results(
+    message: Message, parts: Collection[int], change: Callable[[str], str]
+) -> Message:
+    """Change results embedded in assistant text, numbered across all texts of the message."""
     if not parts or not message.is_assistant:
         return message
     changed: dict[Path, Any] = {}
     first = 0
     for path, text in texts_in(message):
-        results = folded_results(text)
-        others = {
-            number: other
+        results = embedded_results(text)
+        replacements = {
+            number: new_text
             for number, result in enumerate(results)
-            if first + number in parts and (other := change(result.text)) != result.text
+            if first + number in parts and (new_text := change(result.text)) != result.text
         }
         first += len(results)
-        if others:
-            changed[path] = with_folded_results(text, others)
+        if replacements:
+            changed[path] = with_embedded_results(text, replacements)
     return message.with_parts(changed)
 
 
 def _with_shorter_texts(message: Message, max_bytes: int) -> Message:
-    """Shorten the texts until they are within the limit together: the longest lose the most."""
+    """Shorten the texts until together they fit the limit; the longest lose the most."""
     texts = [(path, text) for path, text in texts_in(message) if not _MEDIA_NOTE.fullmatch(text)]
     texts.sort(key=lambda item: byte_count(item[1]))
     changed: dict[Path, Any] = {}
-    left = max_bytes
+    remaining = max_bytes
     for number, (path, text) in enumerate(texts):
-        other = _shortened(text, left // (len(texts) - number))
-        left = max(0, left - byte_count(other))
-        if other != text:
-            changed[path] = other
+        shorter = _shortened(text, remaining // (len(texts) - number))
+        remaining = max(0, remaining - byte_count(shorter))
+        if shorter != text:
+            changed[path] = shorter
     return message.with_parts(changed)
 
 
@@ -157,7 +159,7 @@ def _without_media(message: Message, parts: Collection[int]) -> Message:
 
 
 def _text_part(text: str, replaced: Iterable[Any]) -> dict[str, Any]:
-    """Return a text part with the last cache mark of those that it replaces."""
+    """Return a text part with the last `cache_control` of the parts that it replaces."""
     part: dict[str, Any] = {"type": "text", "text": text}
     for other in replaced:
         if type(other) is dict and "cache_control" in other:

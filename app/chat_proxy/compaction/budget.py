@@ -1,4 +1,4 @@
-"""How many tokens a request may have, and from where on something must be done about it."""
+"""The token budget of a request: its window, the reserve for the answer and the thresholds."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +13,7 @@ REMEMBERED_BUDGETS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class BudgetPolicy:
-    """The shares of the window at which work begins, and what is kept free for the answer."""
+    """The shares of the usable window at which work begins, and the reserve for the answer."""
 
     threshold: float
     prepare: float
@@ -22,7 +22,7 @@ class BudgetPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A window cut into what the prompt may use and what the answer keeps."""
+    """A context window divided between the prompt and the answer, in tokens."""
 
     window: int
     reserve: int
@@ -30,33 +30,33 @@ class Budget:
     trigger: int
     prepare: int
     input_limit: int | None = None
-    """What the prompt alone may take, where the upstream counts it apart."""
+    """The maximum for the prompt alone, where the upstream limits it separately."""
 
     @property
     def target(self) -> int:
-        """What the clear stages must come down to, or a summary is needed as well."""
+        """The prompt size that the clear stages must reach; else a summary is needed as well."""
         return int(self.trigger * TARGET_SHARE)
 
     @property
     def least_growth(self) -> int:
-        """What a prompt must grow by before it is folded again, and a fold must make room for."""
+        """The minimum growth before a prompt is folded again, and the minimum gain of a fold."""
         return int(self.trigger * GROWTH_SHARE)
 
     @property
     def patience(self) -> int:
-        """Up to where a better summary is waited for; the answer keeps all its room."""
+        """The largest prompt that can wait for a better summary; the reserve stays untouched."""
         return min(self.usable, self.trigger + self.least_growth)
 
     @property
     def late(self) -> int:
-        """From where on even a summary that wins little is written."""
+        """The prompt size from which even a summary with a small gain is written."""
         return (self.trigger + self.patience) // 2
 
     @property
     def limit(self) -> int:
-        """The longest prompt that leaves room for some answer; vLLM clips what does not fit."""
-        room = self.window - max(self.reserve // 4, self.window // 50)
-        return min(room, self.input_limit or room)
+        """The longest prompt that leaves space for some answer; vLLM clips what does not fit."""
+        available = self.window - max(self.reserve // 4, self.window // 50)
+        return min(available, self.input_limit or available)
 
     @classmethod
     def of(
@@ -65,29 +65,39 @@ class Budget:
         fields: dict[str, Any],
         policy: BudgetPolicy,
         input_limit: int | None = None,
+        max_output: int | None = None,
     ) -> "Budget":
         """Return the budget of a request in a window.
 
-        The reserve is never more than a quarter of the window: agents ask for 32,000 tokens of
-        output on any model, and vLLM clips what does not fit.
+        `max_output` is the longest answer of the model, if it is known. The reserve is at most a
+        quarter of the window: agents ask for 32,000 output tokens on any model, and vLLM clips
+        output that does not fit.
         """
-        wanted = policy.reserve_tokens or _asked(fields) or DEFAULT_RESERVE_TOKENS
+        wanted = policy.reserve_tokens or _output_of(fields, max_output)
         reserve = min(wanted, int(window * LARGEST_RESERVE_SHARE))
-        return _cut(window, reserve, policy.threshold, policy.prepare, input_limit)
+        return _divided(window, reserve, policy.threshold, policy.prepare, input_limit)
 
 
-def _asked(fields: dict[str, Any]) -> int:
-    """Return the tokens that a request asks for its answer, 0 if it does not say."""
-    for asked in (fields.get("max_completion_tokens"), fields.get("max_tokens")):
-        if type(asked) is int and asked > 0:  # a boolean is none
-            return asked
+def _output_of(fields: dict[str, Any], max_output: int | None) -> int:
+    """Return the longest answer to expect: what is asked for, or what the model can give."""
+    if max_output is None:
+        return _requested_output(fields) or DEFAULT_RESERVE_TOKENS
+    return min(_requested_output(fields) or max_output, max_output)
+
+
+def _requested_output(fields: dict[str, Any]) -> int:
+    """Return the output tokens that a request asks for, 0 if it sets no valid limit."""
+    for requested in (fields.get("max_completion_tokens"), fields.get("max_tokens")):
+        if type(requested) is int and requested > 0:  # bool is a subclass of int
+            return requested
     return 0
 
 
 @lru_cache(REMEMBERED_BUDGETS)
-def _cut(
+def _divided(
     window: int, reserve: int, threshold: float, prepare: float, input_limit: int | None
 ) -> Budget:
+    """Return the budget, cached by these numbers alone; it holds nothing of a request's content."""
     usable = min(window - reserve, input_limit or window)
     trigger = int(usable * threshold)
     return Budget(window, reserve, usable, trigger, int(usable * prepare), input_limit)

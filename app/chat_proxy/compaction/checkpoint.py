@@ -1,4 +1,4 @@
-"""What a compaction leaves behind for a prefix of a conversation, so that it is done only once."""
+"""The stored result of a compaction, so that a prefix of a conversation is compacted only once."""
 
 import json
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What was cleared and folded of the first messages of a client's list."""
+    """What was cleared and folded in the first messages of a client's list."""
 
     until: int
-    """How many of the client's messages it speaks about."""
+    """How many of the client's messages it covers."""
     clearing: Clearing
     tokens: int
-    """The size of the prompt when it was made."""
+    """The prompt size when the checkpoint was made."""
     folded_until: int = 0
     """How many of the client's messages `text` replaces."""
     text: str = ""
     summary: str = ""
-    """The bare summary within the text, to be brought up to date later."""
+    """The summary within `text`, without its frame: the basis for a later update."""
 
     def to_bytes(self) -> bytes:
-        """Return the form that is stored: the same bytes for the same checkpoint."""
+        """Return the stored form; equal checkpoints give equal bytes."""
         document = {
             "version": VERSION,
             "until": self.until,
@@ -40,7 +40,7 @@ class Checkpoint:
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Self:
-        """Read the stored form, or raise ValueError if it is not one of this version."""
+        """Read the stored form; raise ValueError if it is invalid or of another version."""
         document = _document(stored)
         checkpoint = cls(
             until=_count(document, "until"),
@@ -51,14 +51,14 @@ class Checkpoint:
             summary=_text(document, "summary"),
         )
         if checkpoint.folded_until > checkpoint.until:
-            raise ValueError("a checkpoint folds more messages than it speaks about")
+            raise ValueError("a checkpoint folds more messages than it covers")
         if checkpoint.folded_until and not checkpoint.text:
-            raise ValueError("a checkpoint folds messages into nothing")
+            raise ValueError("a checkpoint folds messages but has no text")
         return checkpoint
 
 
 def index_of(conversation: Conversation, origin_end: int) -> int:
-    """Return where the client's messages from `origin_end` on begin in what is left of them."""
+    """Return the index of the first client message from `origin_end` on, or the length if none."""
     for index, origin in enumerate(conversation.origins):
         if origin is not None and origin >= origin_end:
             return index
@@ -69,7 +69,7 @@ def _document(stored: bytes) -> dict[str, Any]:
     try:
         document = json.loads(stored)
     except RecursionError as error:
-        raise ValueError("a checkpoint is nested too deep") from error
+        raise ValueError("a checkpoint is nested too deeply") from error
     if type(document) is not dict or document.get("version") != VERSION:
         raise ValueError("not a checkpoint of this version")
     return document
@@ -85,5 +85,5 @@ def _count(document: dict[str, Any], key: str) -> int:
 def _text(document: dict[str, Any], key: str) -> str:
     value = document.get(key)
     if type(value) is not str:
-        raise ValueError(f"a checkpoint's {key} is not a text")
+        raise ValueError(f"a checkpoint's {key} is not a string")
     return value

@@ -1,4 +1,4 @@
-"""What was cleared of a conversation: a decision that later requests repeat to the byte."""
+"""What was cleared in a conversation; later requests repeat this decision byte for byte."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -8,10 +8,10 @@ WHOLE_MESSAGE = -1
 
 
 class Place(NamedTuple):
-    """A result or medium: the message's place in the client's list, and which one of it.
+    """A tool result or medium: its message's index in the client's list, and its number in it.
 
-    `part` counts a message's folded tool results, or its media; an ordinary tool message is a
-    result as a whole.
+    `part` numbers the results embedded in an assistant message, or a message's media; a tool
+    message is one result as a whole.
     """
 
     origin: int
@@ -20,7 +20,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Clearing:
-    """Which tool results and media were replaced by a note, and which results were shortened."""
+    """The tool results and media that were replaced by a note, and the shortened results."""
 
     results: frozenset[Place] = frozenset()
     shortened: frozenset[Place] = frozenset()
@@ -28,14 +28,14 @@ class Clearing:
 
     @classmethod
     def from_lists(cls, document: object) -> Self:
-        """Return what `as_lists` wrote, or raise ValueError if anything else was read."""
+        """Read the output of `as_lists`; raise ValueError for anything else."""
         names = {field.name for field in fields(cls)}
         if not isinstance(document, dict) or document.keys() != names:
-            raise ValueError("A clearing has results, shortened and media.")
+            raise ValueError("A clearing must have results, shortened and media.")
         return cls(**{name: _places_of(document[name]) for name in names})
 
     def as_lists(self) -> dict[str, list[list[int]]]:
-        """Return plain lists for JSON, the same for the same clearing."""
+        """Return plain lists for JSON; equal clearings give equal lists."""
         return {
             "results": _listed(self.results),
             "shortened": _listed(self.shortened),
@@ -46,7 +46,7 @@ class Clearing:
         return bool(self.results or self.shortened or self.media)
 
     def __or__(self, other: Self) -> "Clearing":
-        """Return both together; what is cleared need not be shortened as well."""
+        """Return the union; a result that is cleared is not shortened as well."""
         results = self.results | other.results
         return Clearing(
             results, (self.shortened | other.shortened) - results, self.media | other.media
@@ -54,7 +54,7 @@ class Clearing:
 
     @property
     def until(self) -> int:
-        """The place in the client's list behind the last message that is touched."""
+        """The index in the client's list after the last message that is changed."""
         return 1 + max((place.origin for place in self._places()), default=-1)
 
     def _places(self) -> Iterable[Place]:
@@ -69,7 +69,7 @@ def _listed(places: Iterable[Place]) -> list[list[int]]:
 
 def _places_of(pairs: object) -> frozenset[Place]:
     if not isinstance(pairs, list):
-        raise ValueError("Places come as a list.")  # noqa: TRY004 - whoever reads it asks for one error
+        raise ValueError("Places must be a list.")  # noqa: TRY004 - callers expect one error type
     return frozenset(map(_place_of, pairs))
 
 
@@ -78,4 +78,4 @@ def _place_of(pair: object) -> Place:
         case [int(origin), int(part)] if type(origin) is type(part) is int:
             if origin >= 0 and part >= WHOLE_MESSAGE:
                 return Place(origin, part)
-    raise ValueError("A place is an origin and a part.")
+    raise ValueError("A place must be an origin and a part.")

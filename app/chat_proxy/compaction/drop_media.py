@@ -1,4 +1,4 @@
-"""Give up media for a request that its upstream found too long: older ones first."""
+"""Remove media from a request that its upstream refused as too long, older media first."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ class _Attachment(NamedTuple):
 
 
 def older_media(conversation: Conversation) -> Clearing:
-    """Return all media of the client's own messages outside the current turn, to be cleared."""
+    """Return a clearing of all media in the client's own messages outside the current turn."""
     turn = conversation.current_turn
     current = range(turn.start, turn.end) if turn else range(0)
     places = set()
@@ -42,35 +42,36 @@ def older_media(conversation: Conversation) -> Clearing:
 
 
 def without_older_media(conversation: Conversation) -> Conversation:
-    """Exchange all media outside the current turn for a note; the same object if there are none."""
+    """Replace all media outside the current turn by notes; the same object if there are none."""
     return clear(conversation, older_media(conversation), old_max_bytes=0)
 
 
 def without_current_media(conversation: Conversation, keep: int = 0) -> Conversation:
-    """Exchange the media of the current turn for their names, all but the newest `keep`.
+    """Replace the media of the current turn by their names, except the newest `keep`.
 
-    Each message that loses one says so to the model, once. The same object if none goes.
+    Each message that loses media gets one note for the model. Returns the same object if there is
+    nothing to replace.
     """
     attachments = list(_attachments(conversation))
-    gone: dict[int, dict[Path, Any]] = {}
-    for at, path, note in attachments[: max(0, len(attachments) - keep)]:
-        gone.setdefault(at, {})[path] = note
+    replaced: dict[int, dict[Path, Any]] = {}
+    for index, path, note in attachments[: max(0, len(attachments) - keep)]:
+        replaced.setdefault(index, {})[path] = note
     return conversation.with_messages(
-        {at: _without(conversation.messages[at], notes) for at, notes in gone.items()}
+        {index: _without(conversation.messages[index], notes) for index, notes in replaced.items()}
     )
 
 
 def _attachments(conversation: Conversation) -> Iterator[_Attachment]:
-    """Yield the media of the current turn, the oldest first, and what would stand for each."""
+    """Yield the media of the current turn, oldest first, each with its replacement note."""
     turn = conversation.current_turn
     for index in range(turn.start, turn.end) if turn else ():
         message = conversation.messages[index]
         for medium in message.media():
-            yield _Attachment(index, medium.path, _attached(medium, message))
+            yield _Attachment(index, medium.path, _attachment_note(medium, message))
 
 
-def _attached(medium: Media, message: Message) -> dict[str, Any]:
-    """Return a text part that names a medium; a cache mark still ends the same prefix."""
+def _attachment_note(medium: Media, message: Message) -> dict[str, Any]:
+    """Return a text part that names a medium; `cache_control` still ends the same prefix."""
     part: Any = message.fields
     for step in medium.path:
         part = part[step]
@@ -81,7 +82,7 @@ def _attached(medium: Media, message: Message) -> dict[str, Any]:
 
 
 def _without(message: Message, notes: Mapping[Path, Any]) -> Message:
-    """Put notes in the media's places, and one for all behind; a part alone is then one of two."""
+    """Replace media by notes and append one note for all; a single part becomes a list of two."""
     named = message.with_parts(notes)
     parts = named.content if type(named.content) is list else [named.content]
     note = {"type": "text", "text": LEFT_OUT_NOTE}
@@ -89,23 +90,23 @@ def _without(message: Message, notes: Mapping[Path, Any]) -> Message:
 
 
 def _file_name(medium: Media, part: dict[str, Any]) -> str:
-    """Return the first usable name: what the client calls it, else the end of its address."""
+    """Return the first usable name: one from the client, else the last segment of the URL."""
     places = [part, *(value for value in part.values() if type(value) is dict)]
-    told = (place[key] for key in _NAME_KEYS for place in places if type(place.get(key)) is str)
-    names = map(_sanitised, (*told, _last_segment(medium)))
+    given = (place[key] for key in _NAME_KEYS for place in places if type(place.get(key)) is str)
+    names = map(_sanitised, (*given, _last_segment(medium)))
     return next(filter(None, names), NAMELESS)
 
 
 def _last_segment(medium: Media) -> str:
-    """Return the end of a remote address's path."""
+    """Return the last path segment of a remote URL."""
     if medium.is_inline:
         return ""
-    address = re.split("[?#]", medium.data, maxsplit=1)[0]
-    return unquote(address.partition("://")[2].partition("/")[2].rpartition("/")[2])
+    url = re.split("[?#]", medium.data, maxsplit=1)[0]
+    return unquote(url.partition("://")[2].partition("/")[2].rpartition("/")[2])
 
 
 def _sanitised(name: str) -> str:
-    """Return a name without folders, brackets and what cannot be seen; empty if none is left."""
+    """Return a name without folders, brackets and invisible characters; empty if none is left."""
     last = name.replace("\\", "/").rpartition("/")[2][:_SCANNED_CHARS]
     visible = "".join(letter for letter in last if letter.isprintable() and letter not in "[]")
     short = visible.strip()[:LONGEST_NAME].rstrip()

@@ -1,4 +1,4 @@
-"""The pipeline: one loop over the stages, and the one place where a failing stage is passed by."""
+"""The pipeline: runs the stages in order, and is the only place where a failing one is skipped."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,25 +16,25 @@ from chat_proxy.compaction.stages.stage import NOTHING_CUT, Stage, StageContext,
 
 T = TypeVar("T")
 TALK = MessageFeatures()
-"""The shape of texts without tools; who speaks is no stage's business."""
+"""The features of text messages without tools; no stage depends on their roles."""
 
 
 class Step(NamedTuple):
-    """A stage that changed something, and the conversation behind it."""
+    """A stage that changed something, and the conversation after it."""
 
     stage: str
     conversation: Conversation
 
 
 class Failure(NamedTuple):
-    """A stage that raised, and what."""
+    """A stage that raised, and its exception."""
 
     stage: str
     error: Exception
 
 
 class Trimmed(NamedTuple):
-    """A conversation behind the trimming stages."""
+    """A conversation after the trimming stages."""
 
     conversation: Conversation
     steps: tuple[Step, ...] = ()
@@ -45,7 +45,7 @@ class Trimmed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Relieved:
-    """A conversation behind the clear stages; `clearing` has what was cleared before as well."""
+    """A conversation after the clear stages; `clearing` includes what was cleared before."""
 
     conversation: Conversation
     clearing: Clearing
@@ -54,29 +54,31 @@ class Relieved:
 
 
 class Pipeline:
-    """The stages of one policy, in their order."""
+    """The stages of one policy, in order."""
 
     def __init__(self, policies: StagePolicies) -> None:
         self._trimming: tuple[Stage, ...] = tuple(trimming_stages(policies))
         self._clearing: tuple[ClearStage, ...] = tuple(clearing_stages(policies))
         self._old_max_bytes = policies.clear_old_tool_output.old_max_bytes
-        self._leaves_talk_alone = all(stage.leaves_alone(TALK) for stage in self._trimming)
+        self._leaves_plain_text_alone = all(
+            stage.has_nothing_to_do(TALK) for stage in self._trimming
+        )
 
-    def leaves_alone(self, shape: MessageFeatures) -> bool:
-        """Tell at a glance that no trimming stage has anything to do."""
+    def has_nothing_to_do(self, shape: MessageFeatures) -> bool:
+        """Return whether no trimming stage has anything to do, by the message features alone."""
         if shape.is_plain and not shape.longest_result:
-            return self._leaves_talk_alone
-        for stage in self._trimming:  # noqa: SIM110 - a generator costs as much as all of them
-            if not stage.leaves_alone(shape):
+            return self._leaves_plain_text_alone
+        for stage in self._trimming:  # noqa: SIM110 - a generator costs as much as all checks
+            if not stage.has_nothing_to_do(shape):
                 return False
         return True
 
     def trim(self, conversation: Conversation, context: StageContext) -> Trimmed:
-        """Take a conversation through the stages that every request goes through."""
+        """Run the trimming stages, which apply to every request."""
         trimmed = Trimmed(conversation)
         shape = conversation.shape
         for stage in self._trimming:
-            if stage.leaves_alone(shape):
+            if stage.has_nothing_to_do(shape):
                 continue
             before = trimmed.conversation
             result = attempt(stage.name, stage, before, context)
@@ -87,7 +89,7 @@ class Pipeline:
         return trimmed
 
     def repeat(self, conversation: Conversation, clearing: Clearing) -> tuple[Step, ...]:
-        """Clear what was cleared on an earlier request, to the byte; return what changed it."""
+        """Repeat an earlier request's clearing byte for byte; return the steps that changed it."""
         steps = []
         for name, part in _by_stage(clearing):
             cleared = clear(conversation, part, self._old_max_bytes)
@@ -102,7 +104,7 @@ class Pipeline:
         done: Clearing,
         pressure_on: Callable[[Conversation], Pressure],
     ) -> Relieved:
-        """Take a conversation through the clear stages, beyond what is cleared in it already."""
+        """Run the clear stages; `done` is what is already cleared in the conversation."""
         relieved = Relieved(conversation, done)
         for stage in self._clearing:
             outcome = attempt(stage.name, self._clear, stage, relieved, pressure_on)
@@ -128,10 +130,10 @@ class Pipeline:
 
 
 def attempt(name: str, work: Callable[..., T], *arguments: object) -> T | Failure:
-    """Let a stage work; one that raises is passed by, and its failure is told as a value."""
+    """Run a stage; if it raises, return the failure as a value, so that the stage is skipped."""
     try:
         return work(*arguments)
-    except Exception as error:  # noqa: BLE001 - features fail open, here and nowhere else
+    except Exception as error:  # noqa: BLE001 - a stage fails open: the pipeline goes on
         return Failure(name, error)
 
 

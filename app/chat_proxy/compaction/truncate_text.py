@@ -1,118 +1,119 @@
-"""Cutting a long text down to its head and tail, with a note between that says how much is gone."""
+"""Truncate a long text to its head and tail, with a note of how much was omitted."""
 
 import re
 from collections.abc import Callable
 from functools import partial
 
 Note = Callable[[int], str]
-"""Says how many characters were omitted; the fewer, the shorter or as long."""
+"""Returns the note for a number of omitted characters; fewer never make it longer."""
 
-_NEAR_CHARS = 200
-_LONGEST_COUNT = 20
+_MAX_LINE_SEARCH_CHARS = 200
+_MAX_COUNT_DIGITS = 20
 _NOTE = re.compile(
     r"\[Tool output truncated: omitted \d{1,20} chars\](?: \[(?:offload id|full text): [^\]]*\])?"
 )
-_COUNT = re.compile(rf"\d{{1,{_LONGEST_COUNT}}}")
+_COUNT = re.compile(rf"\d{{1,{_MAX_COUNT_DIGITS}}}")
 
 
 def omission_note(omitted: int, offload_id: str | None) -> str:
-    """Say how much of a tool's output is gone and, if it was kept, under which id."""
+    """Return the note for truncated tool output, with the offload id if the text was stored."""
     note = f"[Tool output truncated: omitted {omitted} chars]"
     return note if offload_id is None else f"{note} [offload id: {offload_id}]"
 
 
 def file_note(omitted: int, file: str, line: int) -> str:
-    """Say how much of a tool's output is gone, and where in which file it goes on."""
+    """Return the note for truncated tool output, with the file and line where it continues."""
     note = f"[Tool output truncated: omitted {omitted} chars]"
     return f"{note} [full text: {file}, go on from line {line}]"
 
 
 def shortened_file(text: str, max_bytes: int, file: str) -> str:
-    """Shorten a text that can be read on in a file: the note names the line."""
+    """Truncate a text that a file has in full; the note names the line where it continues."""
     last_line = text.count("\n") + 1
     cut = shortened(text, max_bytes, partial(file_note, file=file, line=last_line))
     place = cut.find(f"] [full text: {file}, ")
     if cut is text or place < 0:
         return cut
     head = cut[: cut.rindex("[Tool output truncated: ", 0, place)]
-    # A line break before the note is the text's own, or there for the note only.
+    # The line break before the note is the text's own (continue on the next line), or was added
+    # for the note (continue on the same line).
     line = head.count("\n") + text.startswith(head)
     end = cut[place:].replace(f" line {last_line}]", f" line {max(1, line)}]", 1)
     return cut[:place] + end
 
 
 def exceeds(text: str, max_bytes: int) -> bool:
-    """Tell whether the text has more bytes than this; most texts are not even encoded."""
+    """Return whether the text has more UTF-8 bytes than this; most texts need no encoding."""
     if len(text) * 4 <= max_bytes:
         return False
     return len(text) > max_bytes or byte_count(text) > max_bytes
 
 
 def byte_count(text: str) -> int:
-    """Return the length in UTF-8; a lone surrogate counts as its three bytes."""
+    """Return the length in UTF-8 bytes; a lone surrogate counts as three."""
     return len(text) if text.isascii() else len(_bytes_of(text))
 
 
 def shortened(text: str, max_bytes: int, note: Note) -> str:
-    """Return the head and the tail of a text with a note between, in at most so many bytes.
+    """Return the head and tail of a text with a note between them, in at most `max_bytes` bytes.
 
-    A text within the limit comes back as it is, so cutting twice is cutting once. Where not even
-    the note fits, the note stands alone. Nothing ever comes back longer than it was, in characters
-    or in bytes: what cannot be made shorter stays.
+    A text within the limit is returned unchanged, so the function is idempotent. Where not even
+    the note fits, only the note is returned. The result is never longer than the text, in
+    characters or in bytes: a text that cannot be made shorter is returned unchanged.
     """
     if not exceeds(text, max_bytes):
         return text
-    longest = note(len(text))
-    room = max_bytes - byte_count(longest) - 2
-    kept = min(room, len(text) - len(longest) - 2)
-    head = _head_of(text, kept // 2, room // 2)
-    tail = _tail_of(text, kept - len(head), room - byte_count(head))
+    longest_note = note(len(text))
+    space = max_bytes - byte_count(longest_note) - 2
+    kept = min(space, len(text) - len(longest_note) - 2)
+    head = _head_of(text, kept // 2, space // 2)
+    tail = _tail_of(text, kept - len(head), space - byte_count(head))
     if not head and not tail:
-        return _note_alone(text, longest, note)
-    border = "" if not head or head.endswith("\n") else "\n"
+        return _note_only(text, longest_note, note)
+    separator = "" if not head or head.endswith("\n") else "\n"
     end = f"\n{tail}" if tail else ""
-    return head + border + note(len(text) - len(head) - len(tail)) + end
+    return head + separator + note(len(text) - len(head) - len(tail)) + end
 
 
 def _head_of(text: str, max_chars: int, max_bytes: int) -> str:
-    """Return the text's beginning, up to a line's end if one is near."""
+    """Return the beginning of the text, up to the end of a line if one is near."""
     encoded = _bytes_of(text[: max(max_chars, 0)])
     end = min(max(max_bytes, 0), len(encoded))
     while end < len(encoded) and _is_inside_character(encoded[end]):
         end -= 1
     head = _text_of(encoded[:end])
-    border = head.rfind("\n", len(head) - _near(head))
-    return head if border < 0 else head[: border + 1]
+    line_break = head.rfind("\n", len(head) - _line_search_chars(head))
+    return head if line_break < 0 else head[: line_break + 1]
 
 
 def _tail_of(text: str, max_chars: int, max_bytes: int) -> str:
-    """Return the text's end, from a line's beginning on if one is near."""
+    """Return the end of the text, from the start of a line if one is near."""
     encoded = _bytes_of(text[len(text) - max(max_chars, 0) :])
     start = max(len(encoded) - max(max_bytes, 0), 0)
     while start < len(encoded) and _is_inside_character(encoded[start]):
         start += 1
     tail = _text_of(encoded[start:])
-    border = tail.find("\n", 0, _near(tail))
-    return tail if border < 0 else tail[border + 1 :]
+    line_break = tail.find("\n", 0, _line_search_chars(tail))
+    return tail if line_break < 0 else tail[line_break + 1 :]
 
 
-def _near(text: str) -> int:
-    """Return how many characters a piece may lose to end with a line."""
-    return min(_NEAR_CHARS, len(text) // 4)
+def _line_search_chars(text: str) -> int:
+    """Return how many characters a piece may lose to end at a line break."""
+    return min(_MAX_LINE_SEARCH_CHARS, len(text) // 4)
 
 
-def _note_alone(text: str, longest: str, note: Note) -> str:
-    """Return just the note, unless that is no gain or the text is a note already."""
-    if len(longest) > len(text) or byte_count(longest) >= byte_count(text):
+def _note_only(text: str, longest_note: str, note: Note) -> str:
+    """Return only the note, unless it saves nothing or the text is already a note."""
+    if len(longest_note) > len(text) or byte_count(longest_note) >= byte_count(text):
         return text
-    return text if _is_note(text, longest, note) else longest
+    return text if _is_note(text, longest_note, note) else longest_note
 
 
-def _is_note(text: str, longest: str, note: Note) -> bool:
-    """Tell whether the text is all note, whatever the count in it."""
+def _is_note(text: str, longest_note: str, note: Note) -> bool:
+    """Return whether the whole text is a note, with any count."""
     if _NOTE.fullmatch(text):
         return True
-    if len(text) > len(longest) + _LONGEST_COUNT:
+    if len(text) > len(longest_note) + _MAX_COUNT_DIGITS:
         return False
     return any(note(int(count)) == text for count in _COUNT.findall(text))
 
@@ -122,7 +123,7 @@ def _is_inside_character(byte: int) -> bool:
 
 
 def _bytes_of(text: str) -> bytes:
-    """Encode a text; lone surrogates, which clients that cut emoji send, stay what they are."""
+    """Encode a text; keep lone surrogates, which clients send when they cut an emoji in two."""
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -1,4 +1,4 @@
-"""The environment and `.env` become one frozen Settings, or one clear line for each mistake."""
+"""Reading the settings from the environment and `.env`, with one error line per mistake."""
 
 import os
 import re
@@ -15,13 +15,15 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsError
 
 from chat_proxy.config.settings import PREFIX, Settings
+from chat_proxy.errors import BadConfiguration
 
-# What a model's registry entry may set for itself; the rest is decided before a model is known.
+# The sections that a model's registry entry may override; the others apply before the model of a
+# request is known.
 PER_MODEL = frozenset(
     {"mode", "vision", "media", "tools", "prune", "budget", "summary", "replay", "tokens"}
 )
 
-# Kubernetes sets these in every pod beside a Service that is called chat-proxy.
+# Kubernetes sets these in every pod of a namespace with a Service called chat-proxy.
 _KUBERNETES = re.compile(
     r"CHAT_PROXY_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
@@ -29,10 +31,6 @@ _SECRET_NAME = re.compile(r"KEY|SECRET|TOKEN(?!S)|PASS|CREDENTIAL|BEARER")
 _SECRET_VALUE = re.compile(r"\b(sk|pk|rk|hf|gsk|ghp|xai|nvapi|Bearer)[-_ ]\w")
 _PASSWORD = re.compile(r"//\S*@")
 _PASSWORD_IN_QUERY = re.compile(r"(?i)(pass\w*|secret|token|key)=[^&\s]*")
-
-
-class BadConfiguration(Exception):
-    """The configuration cannot be used; each line of the text says one reason."""
 
 
 def read_settings(env_file: Path | None = Path(".env")) -> Settings:
@@ -44,7 +42,7 @@ def read_settings(env_file: Path | None = Path(".env")) -> Settings:
     except ValidationError as error:
         mistakes += (_explain(dict(detail), variables) for detail in error.errors())
     except SettingsError:
-        # A whole section in one variable; such a name is among the unknown ones already.
+        # A whole section in one variable: _unknown_names has already reported its name.
         assert mistakes
     if mistakes:
         raise BadConfiguration("\n".join(dict.fromkeys(mistakes)))
@@ -52,7 +50,7 @@ def read_settings(env_file: Path | None = Path(".env")) -> Settings:
 
 
 def read_variables(env_file: Path | None = Path(".env")) -> Mapping[str, str]:
-    """Return the environment, completed by the file's variables."""
+    """Return the variables of the environment and the file; the environment takes precedence."""
     try:
         _refuse_broken_lines(env_file)
         from_file = dotenv_values(env_file) if env_file else {}
@@ -65,29 +63,29 @@ def read_variables(env_file: Path | None = Path(".env")) -> Mapping[str, str]:
 
 
 def _refuse_broken_lines(env_file: Path | None) -> None:
-    """Raise BadConfiguration for a line about a setting that dotenv would leave out, as `NAME: x`.
+    """Raise BadConfiguration for a line with a setting that dotenv would ignore, such as `NAME: x`.
 
-    The line is not quoted: it may hold a key.
+    The message does not quote the line, which may contain a key.
     """
     if env_file is None or not env_file.is_file():
         return
     with env_file.open(encoding="utf-8") as lines:
-        broken = [it.original for it in parse_stream(lines) if it.error]
-    numbers = [it.line for it in broken if PREFIX in it.string.upper()]
+        broken = [binding.original for binding in parse_stream(lines) if binding.error]
+    numbers = [line.line for line in broken if PREFIX in line.string.upper()]
     if numbers:
-        told = (f"{env_file}: line {number}: is not NAME=value" for number in numbers)
-        raise BadConfiguration("\n".join(told))
+        messages = (f"{env_file}: line {number}: is not NAME=value" for number in numbers)
+        raise BadConfiguration("\n".join(messages))
 
 
 def setting_names() -> dict[str, FieldInfo]:
-    """Return every setting's environment variable with its field, in the order of the file."""
+    """Return the environment variables of all settings with their fields, in declaration order."""
     return dict(_names_of(Settings, PREFIX))
 
 
 def overridden(settings: Settings, overrides: Mapping[str, object]) -> Settings:
-    """Return the settings as a model's registry entry changes them, or raise BadConfiguration.
+    """Return the settings with a model's overrides applied, or raise BadConfiguration.
 
-    An override is called as its variable is, in lower case and without the prefix.
+    The name of an override is that of its variable, in lower case and without the prefix.
     """
     changes: dict[str, Any] = {}
     for name, value in overrides.items():
@@ -106,7 +104,7 @@ def overridden(settings: Settings, overrides: Mapping[str, object]) -> Settings:
 
 def _validated(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     try:
-        # Every field is given, so nothing is taken from the environment again.
+        # Every field is passed, so that none is read from the environment again.
         return Settings(_env_file=None, **{**dict(settings), **changes})
     except ValidationError as error:
         detail = error.errors()[0]
@@ -115,10 +113,10 @@ def _validated(settings: Settings, changes: Mapping[str, Any]) -> Settings:
 
 
 def shown(name: str, value: str) -> str:
-    """Return a variable's value as it may be printed: keys and passwords masked.
+    """Return a variable's value for printing, with keys and passwords masked.
 
-    A name that is not ours is judged by the nearest one and by its looks: a mistyped key's name
-    holds a key too.
+    The value of an unknown name is masked if it looks like a secret, or if the nearest setting is
+    one: the variable may be a mistyped key.
     """
     field = setting_names().get(name)
     if field is None:
@@ -132,7 +130,7 @@ def shown(name: str, value: str) -> str:
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Tell whether the field holds a key."""
+    """Return whether the field holds a key."""
     return "SecretStr" in repr(field.annotation)
 
 
@@ -147,14 +145,14 @@ def _names_of(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldI
 def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
     known = setting_names()
     for name in sorted(variables):
-        ours = name.upper().startswith(PREFIX) and not _KUBERNETES.fullmatch(name)
-        if ours and name.upper() not in known:
+        is_setting = name.upper().startswith(PREFIX) and not _KUBERNETES.fullmatch(name)
+        if is_setting and name.upper() not in known:
             yield _unknown(name.upper(), variables)
 
 
 def _unknown(name: str, variables: Mapping[str, str]) -> str:
-    told = _told(name, variables)
-    return f"{told}: there is no such setting; did you mean {_nearest(name)}?"
+    assignment = _assignment(name, variables)
+    return f"{assignment}: there is no such setting; did you mean {_nearest(name)}?"
 
 
 def _nearest(name: str) -> str:
@@ -162,15 +160,15 @@ def _nearest(name: str) -> str:
 
 
 def _explain(detail: dict[str, Any], variables: Mapping[str, str]) -> str:
-    """Name the variable, its value and what is wrong with it."""
+    """Return an error line with the variable, its value and the reason."""
     words = [str(word) for word in detail["loc"] if isinstance(word, str)]
     name = PREFIX + "_".join(words).upper()
     if name not in setting_names():
         return _unknown(name, variables)
-    return f"{_told(name, variables)}: {_reason(detail)}"
+    return f"{_assignment(name, variables)}: {_reason(detail)}"
 
 
-def _told(name: str, variables: Mapping[str, str]) -> str:
+def _assignment(name: str, variables: Mapping[str, str]) -> str:
     value = next((value for key, value in variables.items() if key.upper() == name), "")
     return f"{name}={shown(name, value)!r}"
 

@@ -12,11 +12,12 @@ from chat_proxy.compaction.stages.order import StagePolicies
 from chat_proxy.compaction.stages.strip_media import StripMediaPolicy
 from chat_proxy.compaction.stages.truncate_tool_output import TruncateToolOutputPolicy
 from chat_proxy.compaction.summary.prompt import DEFAULT_INSTRUCTION
-from chat_proxy.config.environment import BadConfiguration, overridden
+from chat_proxy.config.environment import overridden
 from chat_proxy.config.settings import Settings
+from chat_proxy.errors import BadConfiguration
 from chat_proxy.proxy.routing.model_policy import ModelPolicies, ModelPolicy
+from chat_proxy.proxy.routing.request_policy import RequestPolicy
 from chat_proxy.proxy.routing.summary_policy import SummaryPolicy
-from chat_proxy.proxy.services import RequestPolicy
 from chat_proxy.registry.registry import ModelRegistry
 
 

@@ -1,9 +1,9 @@
-"""Which headers cross the proxy: a list of what may pass, so that nothing unknown leaks."""
+"""Headers as bytes: the form in which both sides of the proxy read and write them."""
 
 from collections.abc import Iterable, Mapping
 
 RawHeaders = list[tuple[bytes, bytes]]
-# As numbers: to look for bytes in bytes costs an exception each time.
+# As numbers: searching for a bytes object in bytes raises and catches an exception each time.
 NUL, LF, CR = b"\0\n\r"
 
 
@@ -17,7 +17,7 @@ def head_of(first_line: bytes, headers: RawHeaders) -> bytes:
 
 
 def values_of(headers: RawHeaders) -> Mapping[bytes, bytes]:
-    """Return the first value of every header by its name, for whoever asks for several."""
+    """Return the first value of every header by its name, for code that needs several."""
     return dict(reversed(headers))
 
 

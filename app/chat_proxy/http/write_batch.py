@@ -1,43 +1,49 @@
-"""What is written in one turn of the event loop goes out together, to clients and upstreams.
+"""Write batching: messages written in one iteration of the event loop are sent together.
 
-A write wakes whoever waits at the other end, which costs more than the bytes while he sleeps. In
-a crowd several requests are ready at once, and so are their writes: behind the last of them the
-other end is woken once, and is still awake for the rest (docs/decisions/010).
+A write wakes the process at the other end, which costs more than the bytes while that process
+sleeps. Under load several requests are ready at once: their writes are held until the last task
+of the iteration has run, so that the other end is woken once (docs/decisions/010). A request that
+is alone is not held.
 """
 
 import asyncio
 from time import perf_counter
+from weakref import WeakKeyDictionary
 
-from chat_proxy.http.turn import Turn
-
-MOST_WRITES = 16
-MOST_SECONDS = 0.001
+MAX_WRITES = 16
+MAX_SECONDS = 0.001
 
 Message = tuple[bytes, ...]
-"""A message as it goes over the wire, in one part or more."""
+"""A message as it is written, in one part or more."""
 
 
-class WriteBatch(Turn):
-    """Holds messages while others of the same turn may still write theirs.
+class WriteBatch:
+    """Hold messages while other tasks of the same iteration may still write theirs.
 
-    Who was woken and cancelled before he ran is forgotten with the next delivery from the loop.
+    `wake` counts a task that is about to run, `run` the same task running. A task that was woken
+    and cancelled before it ran is dropped from the count by the next delivery from the loop.
     """
 
-    __slots__ = ("_held_since", "_writes")
+    __slots__ = ("__weakref__", "_held_since", "_ran", "_woken", "_writes")
 
     def __init__(self) -> None:
-        super().__init__()
+        self._woken = 0
+        self._ran = 0
         self._held_since = 0.0
         self._writes: list[tuple[asyncio.WriteTransport, Message]] = []
 
+    def wake(self) -> None:
+        """Count a task that will run."""
+        self._woken += 1
+
     def run(self) -> None:
-        """Note that a task runs; what was held for long does not wait for its work as well."""
+        """Count a running task; messages held for long do not wait for its work as well."""
         self._ran += 1
-        if self._writes and perf_counter() - self._held_since > MOST_SECONDS:
+        if self._writes and perf_counter() - self._held_since > MAX_SECONDS:
             self.deliver()
 
     def send(self, transport: asyncio.WriteTransport, message: Message) -> None:
-        """Write a message, at the latest in the loop's next turn before whatever that one wakes."""
+        """Write a message, at the latest in the loop's next iteration."""
         writes = self._writes
         if self._woken <= self._ran:
             if writes:
@@ -46,30 +52,41 @@ class WriteBatch(Turn):
             return
         if not writes:
             self._held_since = perf_counter()
-            asyncio.get_running_loop().call_soon(self._deliver_behind, self._woken)
+            asyncio.get_running_loop().call_soon(self._deliver_after, self._woken)
         writes.append((transport, message))
-        if len(writes) >= MOST_WRITES:
+        if len(writes) >= MAX_WRITES:
             self.deliver()
 
     def deliver(self) -> None:
-        """Write what is held; to be called before a transport is closed."""
+        """Write what is held; call it before a transport is closed."""
         if self._writes:
             writes, self._writes = self._writes, []
             for transport, message in writes:
                 _write(transport, message)
 
-    def _deliver_behind(self, woken: int) -> None:
-        """Deliver behind all who had been woken by then: the loop keeps their order."""
-        self.forget(woken)
+    def _deliver_after(self, woken: int) -> None:
+        """Deliver after all tasks that had been woken by then: the loop keeps their order."""
+        self._ran = max(self._ran, woken)
         self.deliver()
 
 
+_BATCHES: WeakKeyDictionary[asyncio.AbstractEventLoop, WriteBatch] = WeakKeyDictionary()
+
+
+def write_batch_of(loop: asyncio.AbstractEventLoop) -> WriteBatch:
+    """Return the batch that all connections of an event loop share, to clients and upstreams."""
+    batch = _BATCHES.get(loop)
+    if batch is None:
+        batch = _BATCHES[loop] = WriteBatch()
+    return batch
+
+
 def _write(transport: asyncio.WriteTransport, message: Message) -> None:
-    """Write to a connection that is there; one that refuses is broken, and nobody else's fault."""
+    """Write to an open connection; break off one that refuses, at no other connection's expense."""
     if transport.is_closing():
         return
     try:
         for part in message:
             transport.write(part)
-    except RuntimeError:  # behind an end of file
+    except RuntimeError:  # after an end of file
         transport.abort()

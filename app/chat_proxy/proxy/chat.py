@@ -1,16 +1,32 @@
-"""Make a chat request ready to be sent: measured, compacted, noted; or as it came."""
+"""The journey of a chat request, top to bottom.
+
+    route    find the model: its card, upstream and policy
+    command  `/compact` is answered by the proxy itself
+    measure  count the tokens, find the context window, make the budget
+    trim     run the stages that look at single messages or media
+    decide   repeat what was decided about this history, compact anew when it is due
+    apply    write the changed body; unchanged messages keep their bytes
+    send     call the upstream and relay its answer as it arrives
+    replay   a request that is refused as too long is sent again, smaller
+    learn    compare our count with the upstream's
+    record   everything above is written to the request's record
+
+Features fail open: a request that cannot be prepared is sent unchanged.
+"""
 
 from typing import NamedTuple
 
 from chat_proxy.chat.body.request import ChatRequest
-from chat_proxy.proxy.compacting.compact import compact, nothing_to_do
+from chat_proxy.proxy.compacting.decide import decide, nothing_to_do
+from chat_proxy.proxy.compacting.trim import trim
 from chat_proxy.proxy.forwarding.overflow_replay import Sent, learn_from, smaller
-from chat_proxy.proxy.forwarding.relay import RelayChat, TooLong
+from chat_proxy.proxy.forwarding.refusals import TooLong
+from chat_proxy.proxy.forwarding.relay import RelayChat
 from chat_proxy.proxy.forwarding.send import call_of, send_and_relay
-from chat_proxy.proxy.lifecycle.sse_keepalive import SseKeepalive
-from chat_proxy.proxy.manual.command import command_in
-from chat_proxy.proxy.manual.command_reply import answer_command
-from chat_proxy.proxy.reporting.chat_detail import record_detail
+from chat_proxy.proxy.forwarding.sse_keepalive import SseKeepalive
+from chat_proxy.proxy.manual.command import Command, command_in
+from chat_proxy.proxy.manual.command_reply import run_command, send_reply
+from chat_proxy.proxy.reporting.chat_detail import RecordedChat
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.services import Services
@@ -20,184 +36,187 @@ from chat_proxy.proxy.session.request import (
     body_of,
     unchanged_result,
 )
-from chat_proxy.proxy.sizing.measure import Measured, measure, measure_at_once
+from chat_proxy.proxy.sizing.measure import Measured, Sizing, measure
 from chat_proxy.telemetry.logs import WARNING, log, log_exception
 from chat_proxy.telemetry.record import RequestRecord
 from chat_proxy.tokens.counter import RequestCount
 from chat_proxy.upstream.overflow import Overflow
 
+PATH = "/chat/completions"
+
 
 class OutgoingRequest(NamedTuple):
-    """What is sent upstream, and its tokens if they were counted."""
+    """The body that is sent upstream, and its tokens if they were counted."""
 
     body: bytes
     counted: RequestCount | None = None
     compaction: CompactionRequest | None = None
-    """What a replay can make smaller, if it may."""
+    """What a replay makes smaller; None if the request must not be replayed."""
     sent: Sent | None = None
-    """How it is sent, if it is not as it came."""
+    """How it differs from the client's request; None if it does not."""
 
 
-async def prepared_or_not(
-    request: ChatRequest, to: ModelRoute, context: RequestContext, services: Services
+async def answer(
+    request: ChatRequest, route: ModelRoute, context: RequestContext, services: Services
+) -> None:
+    """Take a chat request through its whole journey."""
+    record = context.record
+    record.model = route.model
+    record.streams = request.streams
+    if services.policy.answers_commands and record.mode == "on":
+        command = command_in(request)
+        if command is not None:
+            await answer_command(command, route, context, services)
+            return
+    if record.mode == "off":
+        outgoing = OutgoingRequest(request.body)
+    elif record.streams:
+        async with SseKeepalive(context, route.policy.summary.keep_alive_seconds):
+            outgoing = await prepare_or_fail_open(request, route, context, services)
+    else:
+        outgoing = await prepare_or_fail_open(request, route, context, services)
+    record.prepared()
+    outgoing = await send_until_it_fits(outgoing, route, context, services)
+    if outgoing.counted is not None:
+        learn(outgoing.counted, route, record, services.sizing)
+
+
+async def answer_command(
+    command: Command, route: ModelRoute, context: RequestContext, services: Services
+) -> None:
+    """Answer a command in the model's place."""
+    async with SseKeepalive(context, route.policy.summary.keep_alive_seconds):
+        reply = await run_command(command, route, context, services.sizing, services.compaction)
+    await send_reply(command.request, reply, context)
+
+
+async def prepare_or_fail_open(
+    request: ChatRequest, route: ModelRoute, context: RequestContext, services: Services
 ) -> OutgoingRequest:
-    """Prepare a request; one that cannot be prepared goes on as it is."""
+    """Prepare a request; one that cannot be prepared is sent unchanged."""
     try:
-        return await prepared(request, to, context, services)
+        return await prepare(request, route, context, services)
     except Exception as error:  # noqa: BLE001 - features fail open
         log_exception("request could not be prepared", error)
         context.record.compaction = "failed-open"
         return OutgoingRequest(request.body)
 
 
-async def prepared(
-    request: ChatRequest, to: ModelRoute, context: RequestContext, services: Services
+async def prepare(
+    request: ChatRequest, route: ModelRoute, context: RequestContext, services: Services
 ) -> OutgoingRequest:
-    """Measure and compact a request; in observe mode only note what would have been done."""
-    record = context.record
-    credentials = services.destinations.credentials_for(to.card, context.caller)
-    measured = measure_at_once(request, to, services)
-    if measured is None:
-        measured = await measure(request, to, credentials, services)
+    """Measure, trim and compact a request; in observe mode only record what would be done."""
+    record, caller = context.record, context.caller
+    credentials = route.credentials_for(caller)
+    measured = await measure(request, route, credentials, services.sizing)
     if measured is None:
         services.metrics.skipped.labels("shape").inc()
         return OutgoingRequest(request.body)
-    note_size(record, measured)
+    record_size(record, measured)
     if measured.window is None:
         services.metrics.skipped.labels("window").inc()
     observes = record.mode == "observe"
-    tenant = context.caller.tenant
     compaction = CompactionRequest(
-        request, measured, to, tenant, credentials, record.request_id, observes
+        request, measured, route, caller.tenant, credentials, record.request_id, observes
     )
-    replays = to.policy.replays and not observes
-    if nothing_to_do(compaction, services):
-        record_detail(compaction, None, record, services)
-        return OutgoingRequest(request.body, measured.counted, compaction if replays else None)
-    outcome = await compact(compaction, services)
-    note_outcome(record, outcome)
-    record_detail(compaction, outcome, record, services)
+    may_replay = route.policy.replays and not observes
+    if nothing_to_do(compaction, services.compaction.checkpoints):
+        record.chat = RecordedChat(compaction, None)
+        return OutgoingRequest(request.body, measured.counted, compaction if may_replay else None)
+    trimmed = await trim(compaction, services.compaction)
+    result = await decide(compaction, trimmed, services.compaction)
+    record_result(record, result)
+    record.chat = RecordedChat(compaction, result)
     if observes:
         return OutgoingRequest(request.body, measured.counted)
-    body = body_of(compaction, outcome.conversation)
-    if not replays:
-        return OutgoingRequest(body, outcome.counted)
-    return OutgoingRequest(body, outcome.counted, compaction, Sent(compaction, outcome, body))
+    body = body_of(compaction, result.conversation)
+    if not may_replay:
+        return OutgoingRequest(body, result.counted)
+    return OutgoingRequest(body, result.counted, compaction, Sent(compaction, result, body))
 
 
-async def replayed_or_not(
-    prepared: OutgoingRequest, overflow: Overflow, context: RequestContext, services: Services
+async def send_until_it_fits(
+    outgoing: OutgoingRequest, route: ModelRoute, context: RequestContext, services: Services
+) -> OutgoingRequest:
+    """Send a request and relay its answer; one that is too long is sent again, smaller.
+
+    Without a smaller form the client gets the upstream's own refusal. Returns what was sent last.
+    """
+    forwarding = services.forwarding
+    while True:
+        call = call_of(PATH, outgoing.body, route, context)
+        relay = RelayChat(
+            context, forwarding.policy, holds_overflows=outgoing.compaction is not None
+        )
+        try:
+            await send_and_relay(call, relay, context, forwarding)
+        except TooLong as too_long:
+            refusal = too_long
+        else:
+            return outgoing
+        async with SseKeepalive(context, route.policy.summary.keep_alive_seconds):
+            again = await replay(outgoing, refusal.overflow, context, services)
+        if again is None:
+            await relay.send_refusal(refusal)
+            return outgoing
+        outgoing = again
+
+
+async def replay(
+    outgoing: OutgoingRequest, overflow: Overflow, context: RequestContext, services: Services
 ) -> OutgoingRequest | None:
-    """Prepare a request again that the upstream calls too long; None if it cannot be smaller."""
-    compaction = prepared.compaction
+    """Return a smaller form of a request that the upstream calls too long; None without one."""
+    compaction, record = outgoing.compaction, context.record
     if compaction is None:
         return None
-    before = prepared.sent or Sent(compaction, unchanged_result(compaction), prepared.body)
+    before = outgoing.sent or Sent(compaction, unchanged_result(compaction), outgoing.body)
     try:
-        await learn_from(before, overflow, services)
-        sent = await smaller(before, overflow, services)
-    except Exception as error:  # noqa: BLE001 - features fail open
+        await learn_from(before, overflow, services.sizing)
+        sent = await smaller(before, overflow, services.compaction)
+    except Exception as error:  # noqa: BLE001 - features fail open: the client gets the refusal
         log_exception("request could not be made smaller", error)
         return None
     if sent is None:
         services.metrics.replays.labels("exhausted").inc()
         return None
     services.metrics.replays.labels("sent").inc()
-    note_outcome(context.record, sent.outcome)
-    context.record.replays = sent.replays
-    record_detail(sent.compaction, sent.outcome, context.record, services)
+    record_result(record, sent.outcome)
+    record.replays = sent.replays
+    record.chat = RecordedChat(sent.compaction, sent.outcome)
     return OutgoingRequest(sent.body, sent.outcome.counted, sent.compaction, sent)
 
 
-def note_size(record: RequestRecord, measured: Measured) -> None:
-    """Write down how large the request is."""
+def learn(count: RequestCount, route: ModelRoute, record: RequestRecord, sizing: Sizing) -> None:
+    """Compare our count with the upstream's own, to correct later estimates."""
+    if record.status == 200 and record.prompt_tokens > 0:
+        usage = (record.prompt_tokens, record.cached_tokens)
+        sizing.calibrations.learn(route.base_url, route.model, count, usage)
+
+
+def record_size(record: RequestRecord, measured: Measured) -> None:
+    """Record the size of a request as the client sent it."""
     record.tokens_before = record.tokens_after = measured.tokens
-    record.messages_before = record.messages_after = len(measured.conversation)
+    record.messages_before = record.messages_after = len(measured.counted.messages)
     if measured.window is not None:
         record.window = measured.window.tokens
         record.window_source = measured.window.source
 
 
-def note_outcome(record: RequestRecord, outcome: CompactionResult) -> None:
-    """Write down what became of the request, and say what a stage wants said."""
-    record.compaction = outcome.label
-    record.stages = outcome.stages
-    record.failed_stages = tuple([failure.stage for failure in outcome.failures])
-    record.is_break = outcome.is_break
-    record.messages_after = len(outcome.conversation)
-    record.tokens_after = outcome.token_count.tokens
-    for notice in outcome.notices:
+def record_result(record: RequestRecord, result: CompactionResult) -> None:
+    """Record what was done to a request, and log the notices of its stages."""
+    record.compaction = result.label
+    record.stages = result.stages
+    record.failed_stages = tuple([failure.stage for failure in result.failures])
+    record.is_break = result.is_break
+    record.messages_after = len(result.conversation)
+    record.tokens_after = result.token_count.tokens
+    for notice in result.notices:
         log(notice, request_id=record.request_id, mode=record.mode)
-    for failure in outcome.failures:
+    for failure in result.failures:
         log(
-            "a stage failed and was passed by",
+            "a stage failed and was skipped",
             WARNING,
             request_id=record.request_id,
             stage=failure.stage,
             exception=type(failure.error).__name__,
         )
-
-
-async def answer(
-    request: ChatRequest, to: ModelRoute, context: RequestContext, services: Services
-) -> None:
-    """Take a chat request through its whole journey."""
-    record = context.record
-    record.model = to.model
-    record.streams = request.streams
-    commands = services.policy.answers_commands and record.mode == "on"
-    if commands and (command := command_in(request)) is not None:
-        await answer_command(command, to, context, services)
-        return
-    prepared = await prepared_in_step(request, to, context, services)
-    record.prepared()
-    prepared = await send_until_it_fits(prepared, to, context, services)
-    if prepared.counted is not None:
-        learn(prepared.counted, to, record, services)
-
-
-async def prepared_in_step(
-    request: ChatRequest, to: ModelRoute, context: RequestContext, services: Services
-) -> OutgoingRequest:
-    """Prepare a request among those that came with it: all count, and then all send."""
-    if context.record.mode == "off":
-        return OutgoingRequest(request.body)
-    await services.upstream.write_batch.step()
-    if context.record.streams:
-        async with SseKeepalive(context, to.policy.summary.keep_alive_seconds):
-            prepared = await prepared_or_not(request, to, context, services)
-    else:
-        prepared = await prepared_or_not(request, to, context, services)
-    await services.upstream.write_batch.step()
-    return prepared
-
-
-async def send_until_it_fits(
-    prepared: OutgoingRequest, to: ModelRoute, context: RequestContext, services: Services
-) -> OutgoingRequest:
-    """Send a request and relay its answer; one that is too long is sent again, smaller.
-
-    Without a smaller form the client gets the upstream's own refusal. Returns what was sent last.
-    """
-    while True:
-        call = call_of(context, services, to.card, "/chat/completions", prepared.body)
-        relay = RelayChat(context, services.policy, holds_overflows=prepared.compaction is not None)
-        try:
-            await send_and_relay(call, relay, context, services)
-        except TooLong as too_long:
-            refusal = too_long
-        else:
-            return prepared
-        async with SseKeepalive(context, to.policy.summary.keep_alive_seconds):
-            again = await replayed_or_not(prepared, refusal.overflow, context, services)
-        if again is None:
-            await relay.pass_on(refusal)
-            return prepared
-        prepared = again
-
-
-def learn(count: RequestCount, to: ModelRoute, record: RequestRecord, services: Services) -> None:
-    """Compare the estimate with the upstream's own count, for the next request's sake."""
-    if record.status == 200 and record.prompt_tokens > 0:
-        usage = (record.prompt_tokens, record.cached_tokens)
-        services.calibrations.learn(to.base_url, to.model, count, usage)

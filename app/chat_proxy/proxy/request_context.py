@@ -1,4 +1,4 @@
-"""One request on its way through the proxy: who sent it, where its answer goes, what is noted."""
+"""The context of one request: the client, where the answer goes, the record."""
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.lifecycle.cancellation import Cancellation
 from chat_proxy.proxy.routing.caller import Caller
 from chat_proxy.telemetry.record import RequestRecord
-from chat_proxy.upstream.usage import StreamTap, Usage
+from chat_proxy.upstream.usage import StreamTap
 
 
 class Sink(Protocol):
-    """Where an answer goes."""
+    """Where an answer is written."""
 
     @property
     def started(self) -> bool:
@@ -24,11 +24,11 @@ class Sink(Protocol):
         ...
 
     def answer(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
-        """Send a whole answer; its length is told with it."""
+        """Send a whole answer with its length."""
         ...
 
     def write(self, chunk: bytes) -> Awaitable[None]:
-        """Send a piece of the body, waiting while the client does not take it."""
+        """Send a piece of the body, waiting while the client does not read it."""
         ...
 
     def end(self, chunk: bytes = b"") -> Awaitable[None]:
@@ -36,13 +36,13 @@ class Sink(Protocol):
         ...
 
     async def abort(self) -> None:
-        """Break the connection, so that nobody takes half an answer for a whole one."""
+        """Break the connection, so that half an answer does not pass for a whole one."""
         ...
 
 
 @dataclass(slots=True)
 class RequestContext:
-    """What is known about a request beside its body."""
+    """Everything about a request except its body."""
 
     record: RequestRecord
     caller: Caller
@@ -51,12 +51,5 @@ class RequestContext:
     """The first value of each header."""
     query: bytes
     sink: Sink
-    interrupt: Cancellation
+    cancellation: Cancellation
     tap: StreamTap | None = None
-
-    def note_usage(self, usage: Usage | None) -> None:
-        """Write down what the upstream counted."""
-        if usage is not None:
-            self.record.prompt_tokens = usage.prompt_tokens
-            self.record.completion_tokens = usage.completion_tokens
-            self.record.cached_tokens = usage.cached_tokens

@@ -1,14 +1,22 @@
-"""An entry of the registry file becomes a model card, or says which field is wrong."""
+"""Validation of a registry file entry, which becomes a model card."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, HttpUrl, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 from pydantic_core import ErrorDetails
 
 from chat_proxy.registry.bad_entry import BadEntry
-from chat_proxy.registry.curated import is_curated, nicknames, plain_form
+from chat_proxy.registry.base_url import checked_base_url
+from chat_proxy.registry.curated import is_curated, shared_aliases, to_plain_entry
 from chat_proxy.registry.model_card import ModelCard
 
 Text = Annotated[str, Field(pattern=r"\S")]
@@ -16,13 +24,13 @@ Tokens = Annotated[int, Field(gt=0)]
 
 
 class _PlainEntry(BaseModel):
-    """The fields of an entry as the file has them."""
+    """The fields of an entry in the file."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     name: Text
     aliases: list[Text] = []
-    base_url: HttpUrl | None = None
+    base_url: Annotated[str, AfterValidator(checked_base_url)] | None = None
     api_key_env: str | None = None
     context_window: Tokens | None = None
     max_output_tokens: Tokens | None = None
@@ -31,17 +39,10 @@ class _PlainEntry(BaseModel):
     image_family: Text | None = None
     overrides: dict[str, object] = {}
 
-    @field_validator("base_url")
-    @classmethod
-    def _has_only_an_address(cls, url: HttpUrl | None) -> HttpUrl | None:
-        if url and (url.username or url.password or url.query or url.fragment):
-            raise ValueError("must have no user name, password, query or fragment")
-        return url
-
     @field_validator("api_key_env")
     @classmethod
     def _is_a_variable(cls, name: str | None) -> str | None:
-        """Refuse what cannot be a variable's name: most often it is the key itself."""
+        """Reject what cannot be a variable name: it is most often the key itself."""
         if name is not None and not (name.isascii() and name.isidentifier()):
             raise ValueError("must be the name of an environment variable, not the key itself")
         return name
@@ -49,18 +50,18 @@ class _PlainEntry(BaseModel):
 
 @dataclass(frozen=True)
 class Entry:
-    """A card, and names for it that it may have to leave to another."""
+    """A model card, and further names that another entry may already use."""
 
     card: ModelCard
-    nicknames: tuple[str, ...] = ()
+    shared_aliases: tuple[str, ...] = ()
 
 
 def read_entry(fields: object) -> Entry:
-    """Return the entry, or raise BadEntry for the first field that is wrong."""
+    """Return the entry, or raise BadEntry for the first invalid field."""
     if not isinstance(fields, dict):
         raise BadEntry("", "must be an object with a name")
     if is_curated(fields):
-        return Entry(_card(plain_form(fields)), tuple(nicknames(fields)))
+        return Entry(_card(to_plain_entry(fields)), tuple(shared_aliases(fields)))
     return Entry(_card(_without_comments(fields)))
 
 
@@ -77,19 +78,11 @@ def _card(fields: dict[str, object]) -> ModelCard:
         entry = _PlainEntry.model_validate(fields)
     except ValidationError as error:
         raise _bad_entry(error.errors()[0]) from None
-    base_url = _address(entry.base_url) if entry.base_url else None
-    return ModelCard(**dict(entry) | {"aliases": tuple(entry.aliases), "base_url": base_url})
-
-
-def _address(url: HttpUrl) -> str:
-    """Complete a bare `http://host:port` with `/v1`, as the settings do."""
-    path = (url.path or "").rstrip("/") or "/v1"
-    port = "" if url.port == {"http": 80, "https": 443}[url.scheme] else f":{url.port}"
-    return f"{url.scheme}://{url.host}{port}{path}"
+    return ModelCard(**dict(entry) | {"aliases": tuple(entry.aliases)})
 
 
 def _bad_entry(detail: ErrorDetails) -> BadEntry:
-    """Name the field and what is wrong, without the value: it may be a key."""
+    """Return an error with the field and the reason, but without the value: it may be a key."""
     field = ".".join(str(word) for word in detail["loc"])
     if detail["type"] == "extra_forbidden":
         return BadEntry(repr(field), f"there is no such field{_nearest(field)}")

@@ -1,15 +1,14 @@
-"""Context windows as servers tell them in the answer of `GET /v1/models`."""
+"""Context windows and server kind from the response of `GET /v1/models`."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Literal
 
-_LARGEST = 100_000_000
+from chat_proxy.tokens.overheads import UpstreamKind
+
+_MAX_WINDOW = 100_000_000
 
 Model = tuple[str, Mapping[str, object]]
 
-
-UpstreamKind = Literal["openai", "vllm", "sglang", "llama.cpp", "ollama", "unknown"]
 _OWNERS: dict[str, UpstreamKind] = {
     "vllm": "vllm",
     "sglang": "sglang",
@@ -22,18 +21,18 @@ _OWNERS: dict[str, UpstreamKind] = {
 
 
 def read_windows(document: object) -> dict[str, int]:
-    """Return the window of every model that has one, itself or through the model it adapts."""
+    """Return the window of every model that has one, or that adapts a model that has one."""
     models = list(_models(document))
     windows = _own_windows(models)
     names = _names_of(models, windows)
-    # What the parents cannot tell, the roots may.
+    # Parents first; roots for models whose parent gives no window.
     for fields in (("parent",), ("parent", "root")):
-        windows = _spread(windows, _adapters(models, names, fields))
+        windows = _inherit_windows(windows, _adapters(models, names, fields))
     return windows
 
 
 def read_kind(document: object) -> UpstreamKind:
-    """Return what kind of server wrote the listing, by the owner that it names."""
+    """Return the kind of server that wrote the listing, by its `owned_by` field."""
     for _, model in _models(document):
         owner = model.get("owned_by")
         if isinstance(owner, str) and owner in _OWNERS:
@@ -53,13 +52,13 @@ def _own_windows(models: list[Model]) -> dict[str, int]:
     for name, model in models:
         window = next(filter(None, map(_tokens, _candidates(model))), None)
         if window:
-            # Behind a balancer one name may have two windows: the smaller one fits both.
+            # Behind a load balancer one name may have two windows: the smaller one fits both.
             windows[name] = min(window, windows.get(name, window))
     return windows
 
 
 def _candidates(model: Mapping[str, object]) -> Iterator[object]:
-    """Yield what a running server was given before what its model could take."""
+    """Yield what the running server is configured for, then what the model supports."""
     yield model.get("max_model_len")  # vLLM, SGLang
     meta = model.get("meta")
     if isinstance(meta, dict):
@@ -67,22 +66,22 @@ def _candidates(model: Mapping[str, object]) -> Iterator[object]:
     yield model.get("loaded_context_length")  # LM Studio
     yield model.get("context_length")  # OpenRouter, Together
     yield model.get("context_window")  # Groq and other gateways
-    yield model.get("max_context_length")  # LM Studio, of models that are not loaded
+    yield model.get("max_context_length")  # LM Studio, for models that are not loaded
 
 
 def _tokens(value: object) -> int | None:
-    """Return a believable number of tokens, however it is written."""
+    """Return a plausible number of tokens from an integer, float or string, else None."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MAX_WINDOW:
         return value
     return None
 
 
 def _names_of(models: list[Model], windows: Mapping[str, int]) -> dict[str, str]:
-    """Return the models by id and by root: adapters may name a base that is served renamed."""
+    """Return the models by id and by root: adapters may name a base served under another name."""
     roots = ((model.get("root"), name) for name, model in models if name in windows)
     by_root = {root: name for root, name in roots if isinstance(root, str)}
     return by_root | {name: name for name, _ in models}
@@ -91,7 +90,7 @@ def _names_of(models: list[Model], windows: Mapping[str, int]) -> dict[str, str]
 def _adapters(
     models: list[Model], names: Mapping[str, str], fields: tuple[str, ...]
 ) -> Mapping[str, list[str]]:
-    """Return, by base, the models that name it in one of the fields, as LoRA cards do."""
+    """Return, for each base, the models that name it in one of the fields, as LoRA cards do."""
     adapters = defaultdict(list)
     for name, model in models:
         for base in map(model.get, fields):
@@ -100,10 +99,12 @@ def _adapters(
     return adapters
 
 
-def _spread(windows: Mapping[str, int], adapters: Mapping[str, list[str]]) -> dict[str, int]:
-    """Give the windows to those who adapt their models, and to those who adapt these.
+def _inherit_windows(
+    windows: Mapping[str, int], adapters: Mapping[str, list[str]]
+) -> dict[str, int]:
+    """Return the windows, extended to adapters of these models, their adapters and so on.
 
-    From the bases upwards, a chain of any length needs no recursion and a circle ends.
+    Working from the bases, a chain of any length needs no recursion and a cycle ends.
     """
     known = dict(windows)
     bases = list(known)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What is known about a model; None is unknown and left to discovery and the settings."""
+    """What the registry defines for a model; None leaves it to discovery and the settings."""
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -19,5 +19,5 @@ class ModelCard:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return every name that clients may ask for."""
+        """Return every name by which clients may request the model."""
         return (self.name, *self.aliases)

@@ -9,14 +9,14 @@ from chat_proxy.registry.model_card import ModelCard
 
 
 class BadRegistry(Exception):
-    """The registry file cannot be used; the text is one line that says why."""
+    """The registry file is invalid; the message is one line with the reason."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
 
 
 class ModelRegistry:
-    """The models that the operator knows more about than their names."""
+    """The models that the operator has configured, by name and alias."""
 
     def __init__(self, cards: Iterable[ModelCard] = ()) -> None:
         self.cards = tuple(cards)
@@ -28,12 +28,12 @@ class ModelRegistry:
 
     @property
     def has_own_upstreams(self) -> bool:
-        """Tell whether some models are served elsewhere than by the default upstream."""
+        """Whether any model has an upstream other than the default one."""
         return any(card.base_url for card in self.cards)
 
 
 def read_registry(path: Path) -> ModelRegistry:
-    """Return the file's models, none without a file, or raise BadRegistry."""
+    """Return the models of the file (none if it does not exist), or raise BadRegistry."""
     entries = [_read_entry(path, number, fields) for number, fields in enumerate(_read(path), 1)]
     _refuse_shared_names(path, [entry.card for entry in entries])
     return ModelRegistry(_with_nicknames(entries))
@@ -41,7 +41,7 @@ def read_registry(path: Path) -> ModelRegistry:
 
 def _read(path: Path) -> list[object]:
     try:
-        # Editors on Windows begin a file with a byte order mark.
+        # Editors on Windows may start a file with a byte order mark.
         entries = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return []
@@ -61,18 +61,18 @@ def _read_entry(path: Path, number: int, fields: object) -> Entry:
         return read_entry(fields)
     except BadEntry as error:
         name = fields.get("name") if isinstance(fields, dict) else None
-        raise BadRegistry(path, f"{_titled(number, name)}: {error}") from None
+        raise BadRegistry(path, f"{_entry_title(number, name)}: {error}") from None
 
 
-def _titled(number: int, name: object) -> str:
-    """Return the entry's place and name, quoted so that it stays on one line."""
+def _entry_title(number: int, name: object) -> str:
+    """Return the entry's number and name; the name is quoted to keep it on one line."""
     return f"entry {number} ({name!r})" if isinstance(name, str) else f"entry {number}"
 
 
 def _refuse_shared_names(path: Path, cards: Iterable[ModelCard]) -> None:
     owners: dict[str, str] = {}
     for number, card in enumerate(cards, 1):
-        title = _titled(number, card.name)
+        title = _entry_title(number, card.name)
         for field, name in _named_fields(card):
             if name in owners:
                 raise BadRegistry(path, f"{title}: {field}: {name!r} is taken by {owners[name]}")
@@ -86,9 +86,9 @@ def _named_fields(card: ModelCard) -> Iterator[tuple[str, str]]:
 
 
 def _with_nicknames(entries: list[Entry]) -> Iterator[ModelCard]:
-    """Yield the cards with the nicknames that are free; the first keeps one that several want."""
+    """Yield the cards with their unused nicknames; the first entry keeps one that is shared."""
     taken = {name for entry in entries for name in entry.card.names}
     for entry in entries:
-        free = dict.fromkeys(name for name in entry.nicknames if name not in taken)
+        free = dict.fromkeys(name for name in entry.shared_aliases if name not in taken)
         taken.update(free)
         yield replace(entry.card, aliases=(*entry.card.aliases, *free))

@@ -1,14 +1,13 @@
-"""`POST /v1/chat/completions`: read, parse once, and off on its journey."""
+"""`POST /v1/chat/completions`: read and parse the request, then take it through its journey."""
 
 from collections.abc import Mapping
 
-from chat_proxy.chat.body.request import read_request
 from chat_proxy.errors import UnsupportedMediaType
 from chat_proxy.proxy.chat import answer
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.services import Services
 from chat_proxy.routes.front.asgi_client import AsgiClient
-from chat_proxy.routes.read_request import is_read_at_once, request_in
+from chat_proxy.routes.read_request import RequestReader
 
 _FORM_TYPES = (b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data")
 
@@ -19,44 +18,34 @@ class ChatCompletions:
     route = "/v1/chat/completions"
     methods = frozenset({"POST"})
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, reader: RequestReader, services: Services) -> None:
+        self._reader = reader
         self._services = services
 
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
         """Answer one request."""
         services, record = self._services, context.record
         asked = context.values.get(b"x-chat-proxy-mode", b"")
-        record.settle_mode(effective_mode(services.policy.mode, asked))
+        record.set_mode(effective_mode(services.policy.mode, asked))
         refuse_forms(context.values)
-        record.phase = "body"
-        most = services.policy.max_body_bytes
-        body = client.take_body(most, services.admission)
-        if body is None:
-            body = await client.read_body(most, services.admission)
-        record.bytes_in = len(body)
-        if is_read_at_once(body):
-            request = read_request(body, services.limits, services.body_prefixes)
-        else:
-            request = await request_in(body, services.limits, services.body_prefixes)
-        record.repeats_keys = request.body is not body
-        record.has_lone_surrogates = request.has_lone_surrogates
-        to = services.model_routes.of(request.model)
-        record.settle_mode(effective_mode(to.policy.mode, asked))
-        await client.watch(context, answer(request, to, context, services))
+        request = await self._reader.read_chat(context, client)
+        route = services.model_routes.of(request.model)
+        record.set_mode(effective_mode(route.policy.mode, asked))
+        await client.watch(context, answer(request, route, context, services))
 
 
 def effective_mode(configured: str, asked: bytes) -> str:
     """Return the mode, which a request may lower but not raise."""
     if not asked:
         return configured
-    wish = asked.strip().lower()
-    if wish == b"off" or (wish == b"observe" and configured == "on"):
-        return wish.decode("ascii")
+    mode = asked.strip().lower()
+    if mode == b"off" or (mode == b"observe" and configured == "on"):
+        return mode.decode("ascii")
     return configured
 
 
 def refuse_forms(values: Mapping[bytes, bytes]) -> None:
-    """Refuse what any web page could make a visitor's browser send: forms, or no type at all."""
+    """Refuse what any web page can make a browser send: forms, or no content type at all."""
     if not values.get(b"origin"):
         return
     content_type = values.get(b"content-type", b"").strip().lower()

@@ -1,10 +1,12 @@
-"""`POST /v1/chat/compact`: a conversation folded by hand, for the client to go on with."""
+"""`POST /v1/chat/compact`: compact a conversation manually and return it to the client."""
 
 from typing import Any
 
+from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.chat.body.request import ChatRequest
-from chat_proxy.chat.body.splice import dumped, written_messages
+from chat_proxy.chat.body.splice import serialise_messages
 from chat_proxy.errors import InvalidValue, SummaryNotWritten
+from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.manual.compact import (
     KEPT_TURNS,
     ManualOptions,
@@ -13,30 +15,36 @@ from chat_proxy.proxy.manual.compact import (
     record_manual,
 )
 from chat_proxy.proxy.request_context import RequestContext
-from chat_proxy.proxy.services import Services
+from chat_proxy.proxy.routing.model_route import ModelRoutes
 from chat_proxy.proxy.session.request import CompactionRequest, counted_request, references
+from chat_proxy.proxy.sizing.measure import Sizing
 from chat_proxy.routes.chat import refuse_forms
 from chat_proxy.routes.front.asgi_client import AsgiClient
-from chat_proxy.routes.read_request import request_in
+from chat_proxy.routes.read_request import RequestReader
 
 
 class Compact:
-    """Compacts conversations by hand, in every mode: whoever asks for it wants it."""
+    """Compacts conversations manually, in every mode."""
 
     route = "/v1/chat/compact"
     methods = frozenset({"POST"})
 
-    def __init__(self, services: Services) -> None:
+    def __init__(
+        self,
+        reader: RequestReader,
+        model_routes: ModelRoutes,
+        sizing: Sizing,
+        services: CompactionServices,
+    ) -> None:
+        self._reader = reader
+        self._model_routes = model_routes
+        self._sizing = sizing
         self._services = services
 
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
         """Compact one conversation."""
-        services, record = self._services, context.record
         refuse_forms(context.values)
-        record.phase = "body"
-        body = await client.read_body(services.policy.max_body_bytes, services.admission)
-        record.bytes_in = len(body)
-        request = await request_in(body, services.limits)
+        request = await self._reader.read_once(context, client)
         await client.watch(context, self._answer(request, context, client))
 
     async def _answer(
@@ -44,11 +52,12 @@ class Compact:
     ) -> None:
         record = context.record
         record.model = required_model(request)
-        wish = wish_in(request)
+        options = options_in(request)
+        route = self._model_routes.of(request.model)
         compaction = await counted_request(
-            request, context.caller, record.request_id, self._services
+            request, route, context.caller, record.request_id, self._sizing
         )
-        done = await compact_manually(compaction, self._services, wish)
+        done = await compact_manually(compaction, self._services, options)
         record_manual(record, done, len(compaction.conversation))
         if done.has_failed:
             raise SummaryNotWritten(f"No summary was written: {done.note} Nothing was changed.")
@@ -60,14 +69,14 @@ class Compact:
 
 
 def required_model(request: ChatRequest) -> str:
-    """Return the model's name, or raise InvalidValue; nobody else would complain about it."""
+    """Return the model's name, or raise InvalidValue: no upstream checks it here."""
     if not request.model:
         raise InvalidValue("model must be the name of a model.", param="model")
     return request.model
 
 
-def wish_in(request: ChatRequest) -> ManualOptions:
-    """Return what the client wishes for, or raise InvalidValue."""
+def options_in(request: ChatRequest) -> ManualOptions:
+    """Return the options of a compaction, or raise InvalidValue."""
     keep, instruction = request.fields.get("keep"), request.fields.get("instruction")
     if keep is not None and (type(keep) is not int or keep < 1):
         raise InvalidValue("keep must be a number of turns, at least 1.", param="keep")
@@ -79,16 +88,16 @@ def wish_in(request: ChatRequest) -> ManualOptions:
 
 
 def document_of(compaction: CompactionRequest, done: ManualResult) -> bytes:
-    """Return the answer; messages that stay keep their bytes."""
+    """Return the response body; unchanged messages keep their bytes."""
     request = compaction.request
-    messages = written_messages(
+    messages = serialise_messages(
         request.body, references(compaction, done.conversation), request.fields
     )
-    return b'{"messages":' + messages + b"," + dumped(figures_of(done))[1:]
+    return b'{"messages":' + messages + b"," + serialise(figures_of(done))[1:]
 
 
 def figures_of(done: ManualResult) -> dict[str, Any]:
-    """Return the summary and what it won."""
+    """Return the summary and its figures."""
     return {
         "summary": done.summary,
         "messages_compacted": done.messages_compacted,

@@ -1,12 +1,15 @@
-"""`POST /v1/chat/explain`: what the proxy sees in a request, without sending it anywhere."""
+"""`POST /v1/chat/explain`: what the proxy would do to a request, without sending it."""
 
 import json
 
+from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.reporting.explain import explain
 from chat_proxy.proxy.request_context import RequestContext
-from chat_proxy.proxy.services import Services
+from chat_proxy.proxy.routing.model_route import ModelRoutes
+from chat_proxy.proxy.session.request import counted_request
+from chat_proxy.proxy.sizing.measure import Sizing
 from chat_proxy.routes.front.asgi_client import AsgiClient
-from chat_proxy.routes.read_request import request_in
+from chat_proxy.routes.read_request import RequestReader
 
 
 class Explain:
@@ -15,20 +18,34 @@ class Explain:
     route = "/v1/chat/explain"
     methods = frozenset({"POST"})
 
-    def __init__(self, services: Services) -> None:
+    def __init__(
+        self,
+        reader: RequestReader,
+        model_routes: ModelRoutes,
+        sizing: Sizing,
+        services: CompactionServices,
+    ) -> None:
+        self._reader = reader
+        self._model_routes = model_routes
+        self._sizing = sizing
         self._services = services
 
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
-        """Explain one request to whoever may send it."""
-        services, record = self._services, context.record
-        record.phase = "body"
-        body = await client.read_body(services.policy.max_body_bytes, services.admission)
-        record.bytes_in = len(body)
-        request = await request_in(body, services.limits)
+        """Explain one request to the tenant that sends it."""
+        record = context.record
+        request = await self._reader.read_once(context, client)
         record.model = request.model
-        # Not by orjson: names may hold half an emoji.
-        told = json.dumps(await explain(request, context.caller, services)).encode()
+        compaction = await counted_request(
+            request,
+            self._model_routes.of(request.model),
+            context.caller,
+            record.request_id,
+            self._sizing,
+            is_dry_run=True,
+        )
+        # Not by orjson: names may hold lone surrogates.
+        body = json.dumps(await explain(compaction, self._services)).encode()
         record.status = 200
-        record.bytes_out = len(told)
+        record.bytes_out = len(body)
         headers = [(b"content-type", b"application/json"), *record.response_headers()]
-        await client.answer(200, headers, told)
+        await client.answer(200, headers, body)

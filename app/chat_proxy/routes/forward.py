@@ -1,24 +1,23 @@
-"""The other paths of OpenAI's API that pass: forwarded byte for byte, by an allow-list.
+"""Paths that are forwarded byte for byte: an allow-list.
 
-vLLM serves more than this, and guards little of it by its key.
+vLLM serves more than these, and guards little of it by its API key.
 """
 
 import re
 
 from chat_proxy.errors import InvalidEncoding, InvalidJson, InvalidJsonRoot
-from chat_proxy.proxy.forwarding.send import pass_on
+from chat_proxy.proxy.forwarding.send import Forwarding, forward
 from chat_proxy.proxy.request_context import RequestContext
-from chat_proxy.proxy.services import Services
-from chat_proxy.registry.model_card import ModelCard
+from chat_proxy.proxy.routing.model_route import ModelRoute, ModelRoutes
 from chat_proxy.routes.chat import refuse_forms
 from chat_proxy.routes.front.asgi_client import AsgiClient
-from chat_proxy.routes.read_request import request_in
+from chat_proxy.routes.read_request import RequestReader
 
 POST = frozenset({"POST"})
 GET = frozenset({"GET"})
 STORED = frozenset({"GET", "POST", "DELETE"})
 
-# A path that ends in a slash stands for everything below it.
+# A path that ends in a slash means everything below it.
 ALLOWED = {
     "/v1/models": GET,
     "/v1/models/": GET,
@@ -41,37 +40,42 @@ _PLAIN_PATH = re.compile(rb"((/|%2[Ff])[A-Za-z0-9_:@.~+-]*[A-Za-z0-9_:@~+-])+")
 class Forward:
     """Forwards one allowed path."""
 
-    def __init__(self, route: str, methods: frozenset[str], services: Services) -> None:
+    def __init__(
+        self,
+        route: str,
+        methods: frozenset[str],
+        reader: RequestReader,
+        model_routes: ModelRoutes,
+        forwarding: Forwarding,
+    ) -> None:
         self.route = route
         self.methods = methods
-        self._services = services
+        self._reader = reader
+        self._model_routes = model_routes
+        self._forwarding = forwarding
 
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
         """Forward one request."""
-        services = self._services
         if context.record.method == "POST":
             refuse_forms_but_uploads(context)
-        context.record.phase = "body"
-        body = await client.read_body(services.policy.max_body_bytes, services.admission)
-        context.record.bytes_in = len(body)
+        body = await self._reader.read_body(context, client)
         path = self._path(client).removeprefix("/v1")
-        card = await self._card(body)
-        await client.watch(context, pass_on(path, body, card, context, services))
+        route = await self._model_route(body)
+        await client.watch(context, forward(path, body, route, context, self._forwarding))
 
     def _path(self, client: AsgiClient) -> str:
-        """Return the path as it was written, which is plain below an allowed one."""
+        """Return the path as the client wrote it; below an allowed path it is plain."""
         is_below = self.route.endswith("/")
-        return client.scope["raw_path"].decode("ascii") if is_below else self.route
+        return client.raw_path.decode("ascii") if is_below else self.route
 
-    async def _card(self, body: bytes) -> ModelCard:
-        """Return the model's card where models have upstreams of their own."""
-        registry = self._services.registry
-        if not registry.has_own_upstreams or not body:
-            return registry.find("")
+    async def _model_route(self, body: bytes) -> ModelRoute:
+        """Return the model's route if models have their own upstreams, else the common one."""
+        if not self._model_routes.have_own_upstreams or not body:
+            return self._model_routes.of("")
         try:
-            return registry.find((await request_in(body, self._services.limits)).model)
+            return self._model_routes.of((await self._reader.parse(body)).model)
         except (InvalidJson, InvalidJsonRoot, InvalidEncoding):
-            return registry.find("")
+            return self._model_routes.of("")
 
 
 def refuse_forms_but_uploads(context: RequestContext) -> None:
@@ -80,11 +84,16 @@ def refuse_forms_but_uploads(context: RequestContext) -> None:
         refuse_forms(context.values)
 
 
-def forwards(services: Services) -> dict[str, Forward]:
-    """Return the allowed paths with what answers them."""
-    return {path: Forward(path, methods, services) for path, methods in ALLOWED.items()}
+def forwards(
+    reader: RequestReader, model_routes: ModelRoutes, forwarding: Forwarding
+) -> dict[str, Forward]:
+    """Return the endpoints of the allowed paths."""
+    return {
+        path: Forward(path, methods, reader, model_routes, forwarding)
+        for path, methods in ALLOWED.items()
+    }
 
 
 def is_plain(raw_path: bytes) -> bool:
-    """Tell whether a path means the same to everybody: no dots, empty parts, other escapes."""
+    """Return whether a path has one meaning only: no dots, no empty parts, no other escapes."""
     return b".." not in raw_path and _PLAIN_PATH.fullmatch(raw_path) is not None

@@ -1,30 +1,30 @@
-"""`GET /v1/offload/{id}`: a text that was cut from a conversation, for the tenant it belongs to."""
+"""`GET /v1/offload/{id}`: a text that was cut from a conversation, for its tenant only."""
 
 import re
 
 from chat_proxy.errors import NotFound
 from chat_proxy.proxy.request_context import RequestContext
-from chat_proxy.proxy.services import Services
+from chat_proxy.proxy.session.offloads import Offloads
 from chat_proxy.routes.front.asgi_client import AsgiClient
 
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
 class Offload:
-    """Returns offloaded texts; an id of nobody, of somebody else, or no id: all the same 404."""
+    """Returns offloaded texts; unknown ids, other tenants' ids and malformed ids all get 404."""
 
     route = "/v1/offload/"
     methods = frozenset({"GET", "HEAD"})
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, offloads: Offloads) -> None:
+        self._offloads = offloads
 
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
         """Return one text."""
-        name = client.scope["path"].removeprefix(self.route)
+        name = client.path.removeprefix(self.route)
         if not _ID.fullmatch(name):
             raise NotFound
-        text = await self._services.offloads.find(context.caller.tenant, name)
+        text = await self._offloads.find(context.caller.tenant, name)
         if text is None:
             raise NotFound
         body, record = text.encode(), context.record

@@ -1,26 +1,74 @@
-"""Reading a request's body: a large one in a thread, so that nobody else waits for it."""
+"""Read a request's body within the limits, and parse it; a large one in a thread."""
 
-import asyncio
+from functools import partial
 
 from chat_proxy.chat.body.prefixes import BodyPrefixes
 from chat_proxy.chat.body.request import ChatRequest, RequestLimits, read_request
+from chat_proxy.inline_or_thread import run_inline_or_in_thread
+from chat_proxy.proxy.lifecycle.admission import Admission
+from chat_proxy.proxy.request_context import RequestContext
+from chat_proxy.routes.front.asgi_client import AsgiClient
 
+# Parsing takes longer than other looks at a body.
 INLINE_BYTES = 512 * 1024
 
 
-def is_read_at_once(body: bytes) -> bool:
-    """Tell whether nobody notices the time that reading takes."""
-    return len(body) <= INLINE_BYTES
+class RequestReader:
+    """Read and parse the requests of all endpoints."""
+
+    def __init__(
+        self,
+        max_body_bytes: int,
+        admission: Admission,
+        limits: RequestLimits,
+        prefixes: BodyPrefixes,
+    ) -> None:
+        self._max_body_bytes = max_body_bytes
+        self._admission = admission
+        self._limits = limits
+        self._prefixes = prefixes
+
+    async def read_body(self, context: RequestContext, client: AsgiClient) -> bytes:
+        """Return the body; raise as soon as it is too large."""
+        body = self._take_body(context, client)
+        if body is None:
+            body = await client.read_body(self._max_body_bytes, self._admission)
+            context.record.bytes_in = len(body)
+        return body
+
+    def _take_body(self, context: RequestContext, client: AsgiClient) -> bytes | None:
+        """Return the body if it has arrived already, as most have."""
+        context.record.phase = "body"
+        body = client.take_body(self._max_body_bytes, self._admission)
+        if body is not None:
+            context.record.bytes_in = len(body)
+        return body
+
+    async def read_chat(self, context: RequestContext, client: AsgiClient) -> ChatRequest:
+        """Return a chat request, parsed from where an earlier one with the same beginning ended."""
+        body = self._take_body(context, client)
+        if body is None:
+            body = await self.read_body(context, client)
+        if len(body) <= INLINE_BYTES:
+            request = read_request(body, self._limits, self._prefixes)
+        else:
+            request = await parse(body, self._limits, self._prefixes)
+        context.record.repeats_keys = request.body is not body
+        context.record.has_lone_surrogates = request.has_lone_surrogates
+        return request
+
+    async def read_once(self, context: RequestContext, client: AsgiClient) -> ChatRequest:
+        """Return a request that is not expected to come again, longer."""
+        return await self.parse(await self.read_body(context, client))
+
+    async def parse(self, body: bytes) -> ChatRequest:
+        """Parse a body, or raise the BadRequest that says why it cannot be parsed."""
+        return await parse(body, self._limits)
 
 
-async def request_in(
-    body: bytes, limits: RequestLimits, body_prefixes: BodyPrefixes | None = None
+async def parse(
+    body: bytes, limits: RequestLimits, prefixes: BodyPrefixes | None = None
 ) -> ChatRequest:
-    """Return the request, or raise the BadRequest that says why it cannot be read.
-
-    A thread shares the interpreter, but no longer than one step takes: parsing, then each look at
-    what was parsed.
-    """
-    if is_read_at_once(body):
-        return read_request(body, limits, body_prefixes)
-    return await asyncio.to_thread(read_request, body, limits, body_prefixes)
+    """Parse a body, or raise the BadRequest that says why it cannot be parsed."""
+    work = partial(read_request, body, limits, prefixes)
+    return await run_inline_or_in_thread(work, len(body), INLINE_BYTES)

@@ -1,4 +1,4 @@
-"""What is remembered across requests: small sealed values under content addresses."""
+"""The store protocol: small sealed values under content addresses, shared between requests."""
 
 import hashlib
 import hmac
@@ -6,68 +6,72 @@ from typing import Protocol, runtime_checkable
 
 Rows = dict[bytes, bytes]
 
-LONGEST_LIFE = 366 * 86_400
-"""The seconds that anything is kept at most."""
+MAX_TTL_SECONDS = 366 * 86_400
+"""The maximum time in seconds for which a value is kept."""
 CLOCK_SLACK = 90_000
-"""A clock may be off by a day, and an hour more: by less than that nothing is judged for good."""
+"""Seconds by which a clock may be wrong (25 hours); nothing is deleted on a smaller difference."""
 
 
 class Store(Protocol):
-    """Keeps values by kind and key; a fault is a miss, never an exception."""
+    """A store of values by kind and key; a fault is a miss, never an exception.
+
+    All tenants share it. The address of a value that belongs to a tenant includes that tenant, so
+    no other tenant can find it.
+    """
 
     async def open(self) -> None:
-        """Make ready; raise StoreUnavailable if that cannot be."""
+        """Open the store, or raise StoreUnavailable."""
         ...
 
     async def close(self) -> None:
-        """Write what waits, and let go."""
+        """Write pending values and close the store."""
         ...
 
     async def get_many(self, kind: str, keys: list[bytes]) -> Rows:
-        """Return the values that are there, whole and not expired."""
+        """Return the values that exist, are intact and have not expired."""
         ...
 
     async def put(
         self, kind: str, key: bytes, value: bytes, ttl_seconds: float, owner: str | None = None
     ) -> bool:
-        """Keep a value; return whether it was kept. `owner` is the tenant by whom it is purged."""
+        """Store a value and return whether it was stored; `owner` is the tenant to purge it by."""
         ...
 
     def address(self, *parts: bytes) -> bytes:
-        """Return the key that stands for these parts in this deployment; the store must be open."""
+        """Return the key for these parts in this deployment; the store must be open."""
         ...
 
 
 @runtime_checkable
-class Watched(Protocol):
-    """A store outside of this process, of which operators want to know how it is."""
+class MonitoredStore(Protocol):
+    """A store outside this process, whose state is reported to operators."""
 
     @property
     def is_in_trouble(self) -> bool:
-        """Whether it is away, damaged, or refused what it was last given."""
+        """Whether the store is unreachable or damaged, or refused the last value."""
         ...
 
     @property
     def log_bytes(self) -> int:
-        """How much its write-ahead log takes up; 0 if it has none."""
+        """The size of the write-ahead log; 0 if there is none."""
         ...
 
 
 class StoreUnavailable(Exception):
-    """The store cannot be used; the text says why."""
+    """The store cannot be used; the message gives the reason."""
 
 
 class Seal:
-    """Makes rows that only this deployment can have written.
+    """Computes and verifies a MAC for each row, so that only this deployment can write rows.
 
-    Every field is length-prefixed, so that no two rows have the same bytes under the seal.
+    Every field is length-prefixed, so that two different rows never have the same MAC input.
     """
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
     def of(self, kind: str, key: bytes, value: bytes, expires: int) -> bytes:
-        """Return a row's seal."""
+        """Return the seal of a row."""
         mac = hmac.new(self._secret, digestmod=hashlib.sha256)
         for part in (kind.encode(), key, value, b"%d" % expires):
             mac.update(len(part).to_bytes(8, "big"))
@@ -75,19 +79,19 @@ class Seal:
         return mac.digest()
 
     def holds(self, seal: bytes, kind: str, key: bytes, value: bytes, expires: int) -> bool:
-        """Tell whether the seal is this row's own; in a file anything may stand in any column."""
+        """Return whether the seal belongs to this row; a file may have any type in any column."""
         is_a_row = type(seal) is type(value) is bytes and type(expires) is int
         return is_a_row and hmac.compare_digest(seal, self.of(kind, key, value, expires))
 
 
 class Addresses:
-    """Gives contents names that only this deployment can give, and that tell nothing of them."""
+    """Derives keys from contents: keyed hashes that do not reveal the contents."""
 
     def __init__(self, secret: bytes) -> None:
-        # A key of its own: no address, which may be shown, can ever be a row's seal.
+        # A separate key: addresses may be shown, and none of them may be a valid seal of a row.
         self._key = hmac.digest(secret, b"chat-proxy/address/1", "sha256")
 
     def of(self, *parts: bytes) -> bytes:
-        """Return the parts' name; other parts, or the same bytes parted otherwise, have another."""
+        """Return the address of the parts; the same bytes split differently have another."""
         prefixed = (len(part).to_bytes(8, "big") + part for part in parts)
         return hmac.digest(self._key, b"".join(prefixed), "sha256")

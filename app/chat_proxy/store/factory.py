@@ -1,11 +1,11 @@
-"""From the setting to a store."""
+"""Creating the store that the settings name, with memory as its replacement."""
 
 from pathlib import Path
 
-from chat_proxy.store.base import Rows, Store, StoreUnavailable, Watched
+from chat_proxy.store.base import MonitoredStore, Rows, Store, StoreUnavailable
 from chat_proxy.store.lease import Lease, Leases, OwnLease
 from chat_proxy.store.memory import MemoryStore
-from chat_proxy.store.outage import StoreAway
+from chat_proxy.store.outage import StoreUnreachable
 from chat_proxy.store.sqlite.store import MAX_BYTES, Notice, SqliteStore
 
 SQLITE = "sqlite:///"
@@ -13,7 +13,7 @@ MEMORY = "memory:"
 
 
 def store_of(url: str, secret: str | None, notice: Notice, max_bytes: int = MAX_BYTES) -> Store:
-    """Return the store that a URL names, not opened yet; raise StoreUnavailable if none does."""
+    """Return the store for a URL, not opened yet; raise StoreUnavailable for an invalid URL."""
     key = secret.encode() if secret else None
     if url == MEMORY:
         return MemoryStore(key)
@@ -27,21 +27,25 @@ def store_of(url: str, secret: str | None, notice: Notice, max_bytes: int = MAX_
 
 def _redis_store(url: str, secret: bytes | None, notice: Notice) -> Store:
     try:
-        # Redis is an extra, and its library is slow to load: only who names it pays for it.
+        # Redis is an extra, and its library is slow to load: import it only if it is configured.
         from chat_proxy.store.redis import servers as redis_servers  # noqa: PLC0415
         from chat_proxy.store.redis import store as redis  # noqa: PLC0415
     except ModuleNotFoundError:
-        raise StoreUnavailable("needs the extra: pip install 'chat-proxy[redis]'") from None
+        raise StoreUnavailable(
+            "Redis needs an extra package: pip install 'chat-proxy[redis]'"
+        ) from None
     servers = redis_servers.servers_of(redis_servers.RedisUrl.read(url))
     if secret is None:
-        raise StoreUnavailable("Redis needs CHAT_PROXY_STORE_SECRET, the same for all who share it")
+        raise StoreUnavailable(
+            "Redis needs CHAT_PROXY_STORE_SECRET, the same in all processes that share it"
+        )
     return redis.RedisStore(servers, secret, notice=notice)
 
 
 class FailOpenStore:
-    """A store that may be away at the start, unless it is required.
+    """A store that may be unavailable at startup, unless it is required.
 
-    One that comes back by itself is waited for; in place of any other, memory is used.
+    A store that can recover (Redis) is tried again; any other is replaced by memory.
     """
 
     def __init__(
@@ -52,26 +56,26 @@ class FailOpenStore:
         self._notice = notice
         self._secret = secret
         self.replaced_because: str | None = None
-        """Why memory is used in its place."""
+        """Why memory replaces the store; None if it does not."""
 
     @property
     def is_degraded(self) -> bool:
-        """Whether what is kept now may be missed later, or by others."""
+        """Whether values stored now may be missing later, or in other processes."""
         if self.replaced_because is not None:
             return True
-        return isinstance(self._store, Watched) and self._store.is_in_trouble
+        return isinstance(self._store, MonitoredStore) and self._store.is_in_trouble
 
     @property
     def log_bytes(self) -> int:
-        """How much the store's write-ahead log takes up; 0 if it has none."""
-        return self._store.log_bytes if isinstance(self._store, Watched) else 0
+        """The size of the store's write-ahead log; 0 if there is none."""
+        return self._store.log_bytes if isinstance(self._store, MonitoredStore) else 0
 
     async def open(self) -> None:
         """Open the store, or replace it by memory; raise StoreUnavailable if it is required."""
         try:
             await self._store.open()
         except StoreUnavailable as error:
-            if isinstance(error, StoreAway) and not self._required:
+            if isinstance(error, StoreUnreachable) and not self._required:
                 return
             await self._store.close()
             if self._required:
@@ -81,25 +85,25 @@ class FailOpenStore:
             self._store = MemoryStore(self._secret.encode() if self._secret else None)
 
     async def close(self) -> None:
-        """Let go."""
+        """Close the store."""
         await self._store.close()
 
     async def get_many(self, kind: str, keys: list[bytes]) -> Rows:
-        """Return the values that are there."""
+        """Return the values that exist."""
         return await self._store.get_many(kind, keys)
 
     async def put(
         self, kind: str, key: bytes, value: bytes, ttl_seconds: float, owner: str | None = None
     ) -> bool:
-        """Keep a value; return whether it was kept."""
+        """Store a value and return whether it was stored."""
         return await self._store.put(kind, key, value, ttl_seconds, owner)
 
     def address(self, *parts: bytes) -> bytes:
-        """Return the key that stands for these parts."""
+        """Return the key for these parts."""
         return self._store.address(*parts)
 
     async def lease(self, key: bytes, seconds: float) -> Lease | None:
-        """Return the lease of this key; a store that gives out none is this process's own."""
+        """Return the lease for this key; without shared leases this process always gets one."""
         if isinstance(self._store, Leases):
             return await self._store.lease(key, seconds)
         return OwnLease()

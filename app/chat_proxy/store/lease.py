@@ -1,4 +1,4 @@
-"""Leases: who does a piece of work that one of several processes is to do."""
+"""Leases: the exclusive right of one process to do a piece of work."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,40 +9,40 @@ RENEWALS_PER_LEASE = 3
 
 
 class Lease(Protocol):
-    """The right to do a piece of work for a while; it ends by itself if its holder dies."""
+    """The exclusive right to do a piece of work; it expires if its holder dies."""
 
     async def renew(self) -> bool:
-        """Begin the while anew; return False only if somebody else holds the lease by now."""
+        """Extend the lease; return False only if another process holds it now."""
         ...
 
     async def release(self) -> None:
-        """Let others have it; a lease that somebody else holds by now stays theirs."""
+        """Release the lease; a lease that another process holds now is left unchanged."""
         ...
 
 
 @runtime_checkable
 class Leases(Protocol):
-    """Gives out leases; a fault gives one too, since work done twice is better than none."""
+    """Grants leases; a fault grants one too, since doing work twice is better than not at all."""
 
     async def lease(self, key: bytes, seconds: float) -> Lease | None:
-        """Return the lease of this key, or None while somebody else holds it."""
+        """Return the lease for this key, or None while another process holds it."""
         ...
 
 
 class OwnLease:
-    """The lease of a process that shares its work with no other."""
+    """The lease of a process that shares its work with no other process."""
 
     async def renew(self) -> bool:
-        """Hold on."""
+        """Do nothing: the lease never expires."""
         return True
 
     async def release(self) -> None:
-        """Let go of nothing."""
+        """Do nothing: there is nothing to release."""
 
 
 @asynccontextmanager
 async def renewed(lease: Lease, seconds: float) -> AsyncIterator[None]:
-    """Renew a lease of this length until the block ends, then release it."""
+    """Renew a lease of this duration until the block ends, then release it."""
     renewing = asyncio.create_task(_renew_until_lost(lease, seconds / RENEWALS_PER_LEASE))
     try:
         yield
@@ -51,8 +51,8 @@ async def renewed(lease: Lease, seconds: float) -> AsyncIterator[None]:
         await lease.release()
 
 
-async def _renew_until_lost(lease: Lease, every_seconds: float) -> None:
+async def _renew_until_lost(lease: Lease, interval_seconds: float) -> None:
     is_held = True
     while is_held:
-        await asyncio.sleep(every_seconds)
+        await asyncio.sleep(interval_seconds)
         is_held = await lease.renew()

@@ -1,10 +1,10 @@
-"""A store that forgets with the process."""
+"""A store in the memory of the process."""
 
 import secrets
 import time
 from collections.abc import Callable
 
-from chat_proxy.caches import RecentCache
+from chat_proxy.caches import LruCache
 from chat_proxy.store.base import Addresses, Rows
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -12,7 +12,10 @@ ROW_BYTES = 256
 
 
 class MemoryStore:
-    """Keeps the values that were used last, up to a number of bytes."""
+    """A bounded cache of values by kind and key, which evicts the least recently used.
+
+    All tenants share its bytes; addresses keep their values apart.
+    """
 
     def __init__(
         self,
@@ -23,17 +26,17 @@ class MemoryStore:
     ) -> None:
         self._addresses = Addresses(secret or secrets.token_bytes(32))
         self._clock = clock
-        self._rows: RecentCache[tuple[str, bytes], tuple[bytes, float]] = RecentCache(max_bytes)
+        self._rows: LruCache[tuple[str, bytes], tuple[bytes, float]] = LruCache(max_bytes)
 
     async def open(self) -> None:
-        """Start empty."""
+        """Do nothing: the store starts empty."""
 
     async def close(self) -> None:
-        """Forget everything."""
+        """Delete all values."""
         self._rows.clear()
 
     async def get_many(self, kind: str, keys: list[bytes]) -> Rows:
-        """Return the values that are there and not expired."""
+        """Return the values that exist and have not expired."""
         found = {}
         now = self._clock()
         for key in keys:
@@ -48,13 +51,13 @@ class MemoryStore:
         key: bytes,
         value: bytes,
         ttl_seconds: float,
-        owner: str | None = None,  # noqa: ARG002 - forgotten with the process
+        owner: str | None = None,  # noqa: ARG002 - rows end with the process
     ) -> bool:
-        """Keep a value, forgetting the ones that were used longest ago."""
+        """Store a value, evicting the least recently used, and return whether it was stored."""
         row = (value, self._clock() + ttl_seconds)
-        # A row costs more than its value: millions of small ones must not pass for nothing.
+        # A row takes more memory than its value; without this, small values would count too little.
         return self._rows.put((kind, key), row, len(value) + ROW_BYTES)
 
     def address(self, *parts: bytes) -> bytes:
-        """Return the key that stands for these parts."""
+        """Return the key for these parts."""
         return self._addresses.of(*parts)

@@ -1,4 +1,4 @@
-"""The time in which a server is left alone because it did not answer."""
+"""Backing off from a store server that does not answer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,14 +9,14 @@ FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 
 
-class StoreAway(StoreUnavailable):
-    """The store does not answer at present; it is asked again until it does."""
+class StoreUnreachable(StoreUnavailable):
+    """The store does not answer now; it is probed until it does."""
 
 
 class Outage:
-    """Begins with a fault, and ends by itself once the server answers again.
+    """A period without requests to a server; it starts with a fault and ends when a probe succeeds.
 
-    The server is asked behind the scenes: no request pays for finding out that it is still away.
+    Probes run in the background, so that no request waits for a server that is still down.
     """
 
     def __init__(
@@ -27,33 +27,33 @@ class Outage:
         self._is_back = is_back
         self._first_pause_seconds = first_pause_seconds
         self._pause_seconds = first_pause_seconds
-        self._asking: asyncio.Task[None] | None = None
+        self._probing: asyncio.Task[None] | None = None
 
     @property
     def is_on(self) -> bool:
-        """Whether the server is left alone at present."""
-        return self._asking is not None
+        """Whether the server must not be used now."""
+        return self._probing is not None
 
     def begin(self) -> None:
-        """Leave the server alone, longer each time unless it has done something in between."""
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._ask(self._pause_seconds))
+        """Start an outage, with a longer pause each time unless the server has answered since."""
+        if self._probing is None:
+            self._probing = asyncio.create_task(self._probe(self._pause_seconds))
             self._pause_seconds = min(2 * self._pause_seconds, LONGEST_PAUSE_SECONDS)
 
     def server_answered(self) -> None:
-        """Make the next outage a short one."""
+        """Reset the pause of the next outage."""
         self._pause_seconds = self._first_pause_seconds
 
     async def close(self) -> None:
-        """Stop asking."""
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.wait({self._asking})
-            self._asking = None
+        """Stop probing."""
+        if self._probing is not None:
+            self._probing.cancel()
+            await asyncio.wait({self._probing})
+            self._probing = None
 
-    async def _ask(self, pause_seconds: float) -> None:
-        is_away = True
-        while is_away:
+    async def _probe(self, pause_seconds: float) -> None:
+        is_down = True
+        while is_down:
             await asyncio.sleep(pause_seconds)
-            is_away = not await self._is_back()
-        self._asking = None
+            is_down = not await self._is_back()
+        self._probing = None

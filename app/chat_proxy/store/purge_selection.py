@@ -1,4 +1,4 @@
-"""What is to be deleted of all that is kept, and what was."""
+"""What a purge is to delete, and what it has deleted."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -9,7 +9,7 @@ LONGEST_DAYS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Whose and how old the things are that are to be deleted; by default all."""
+    """The tenant and age of the data to delete; by default all data."""
 
     tenant: str | None = None
     before: float | None = None
@@ -18,28 +18,30 @@ class Selection:
     def of(
         cls, older_than_days: float | None, tenant: str | None, now: float, *, everything: bool
     ) -> Self:
-        """Select by age, by tenant, by both, or everything; raise ValueError if none is said."""
+        """Return a selection by age, tenant or both, or of everything, or raise ValueError."""
         is_narrowed = older_than_days is not None or tenant is not None
         if everything and is_narrowed:
-            raise ValueError("--all deletes everything: say it alone, or say an age or a tenant")
+            raise ValueError(
+                "--all deletes everything: use it alone, or give an age or a tenant instead"
+            )
         if not everything and not is_narrowed:
-            raise ValueError("say what to delete: --older-than, --tenant, both, or --all")
+            raise ValueError("specify what to delete: --older-than, --tenant, both, or --all")
         if older_than_days is not None and not 0 <= older_than_days < LONGEST_DAYS:
-            raise ValueError("an age must be a number of days from 0 on")
+            raise ValueError("an age must be a number of days, 0 or more")
         return cls(tenant, None if older_than_days is None else now - older_than_days * DAY_SECONDS)
 
     def is_old(self, at: float) -> bool:
-        """Tell whether something last written then is old enough."""
+        """Return whether data last written at this time is old enough to delete."""
         return self.before is None or at <= self.before
 
-    def is_theirs(self, owner: str | None) -> bool:
-        """Tell whether something may be the tenant's; what is of unknown owner may be anyone's."""
+    def may_belong_to_tenant(self, owner: str | None) -> bool:
+        """Return whether data may belong to the tenant; data of unknown owner may."""
         return self.tenant is None or owner is None or owner == self.tenant
 
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """How much was deleted."""
+    """The amounts of deleted data."""
 
     files: int = 0
     lines: int = 0

@@ -1,4 +1,4 @@
-"""The latest chats of this process for the operator's page: bounded, and without their text."""
+"""The latest chats of this process for the dashboard: bounded, and without their text."""
 
 import secrets
 import time
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, NamedTuple
 
+from chat_proxy.telemetry.printable import without_surrogates
 from chat_proxy.telemetry.record import CHAT, RequestRecord, milliseconds
 from chat_proxy.telemetry.totals import Totals
 
@@ -18,7 +19,7 @@ Row = dict[str, Any]
 
 
 class Kept(NamedTuple):
-    """A finished chat; its row is written when somebody wants to see it, which is seldom."""
+    """A finished chat; its row is built only when it is requested, which is rare."""
 
     number: int
     at: float
@@ -27,7 +28,10 @@ class Kept(NamedTuple):
 
 
 class ChatHistory:
-    """Keeps a row for each of the latest chats, the details of fewer, and totals of all."""
+    """Keep the latest chats, the details of fewer, and the totals of all.
+
+    For operators only: all tenants share it, at most ROWS chats and DETAILS details.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.worker = secrets.token_hex(4)
@@ -39,11 +43,11 @@ class ChatHistory:
 
     @property
     def count(self) -> int:
-        """How many chats there were."""
+        """The number of chats so far, kept or not."""
         return self.totals.chats
 
     def add(self, record: RequestRecord) -> None:
-        """Take in a finished exchange; of others than chats only their number."""
+        """Add a finished request; requests that are not chats are only counted."""
         if record.route != CHAT:
             self.totals.others += 1
             return
@@ -58,7 +62,7 @@ class ChatHistory:
                 self._details.popitem(last=False)
 
     def rows(self, first: int = 0, end: int | None = None) -> list[Row]:
-        """Return the rows from the first number up to another, as far back as they are kept."""
+        """Return the kept rows from number `first` up to `end`, which is excluded."""
         oldest = self.count - len(self._kept)
         stop = None if end is None else max(0, end - oldest)
         return [self._row(kept) for kept in islice(self._kept, max(0, first - oldest), stop)]
@@ -74,17 +78,17 @@ class ChatHistory:
         }
 
     def detail(self, number: int) -> bytes | None:
-        """Return what is kept about one chat beside its row."""
+        """Return the details of one chat as JSON, None if they are not kept."""
         return self._details.get(number)
 
 
 def row_of(record: RequestRecord) -> Row:
-    """Return what the page shows of an exchange: no text, no header, no key."""
+    """Return the row of a request for the dashboard: no text, no header, no key."""
     return {
         "request_id": record.request_id,
         "tenant": record.tenant[:12],
         "conversation": record.conversation,
-        "model": printable(record.model),
+        "model": without_surrogates(record.model),
         "mode": record.mode,
         "streams": record.streams,
         "status": record.status,
@@ -108,10 +112,5 @@ def row_of(record: RequestRecord) -> Row:
 
 
 def milliseconds_or_none(seconds: float | None) -> float | None:
-    """Return a time in milliseconds, if there was one."""
+    """Return a time in milliseconds, None for None."""
     return None if seconds is None else milliseconds(seconds)
-
-
-def printable(text: str) -> str:
-    """Return the text without lone surrogates, which no JSON of ours can hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()

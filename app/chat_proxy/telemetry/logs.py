@@ -1,6 +1,6 @@
 """Log lines: a fixed sentence plus fields, as JSON, or readable on a terminal.
 
-Exceptions are told by their type and places only: their messages may quote a conversation.
+Exceptions are logged by type and place only: their messages may quote a conversation.
 """
 
 import json
@@ -14,10 +14,12 @@ from typing import Any, TextIO
 
 import orjson
 
+from chat_proxy.telemetry.printable import printable
+
 Fields = Mapping[str, Any]
 
 _LEVELS = {level: name.lower() for name, level in logging.getLevelNamesMapping().items()}
-# What one write puts into a pipe as a whole, whoever else writes to it.
+# A write of up to this size into a pipe is atomic, even if other processes write to it.
 ATOMIC_BYTES = 4_096
 INFO = logging.INFO
 WARNING = logging.WARNING
@@ -25,46 +27,40 @@ ERROR = logging.ERROR
 
 
 def json_head(now: float, level: str, sentence: str) -> Fields:
-    """Return what a line begins with, and all lines of one moment."""
-    return {"time": _utc(now), "level": level, "message": _plain(sentence)}
+    """Return the first fields of a line, shared by all lines that are written together."""
+    return {"time": _utc(now), "level": level, "message": printable(sentence)}
 
 
 def json_line(head: Fields, fields: Fields) -> str:
-    """Return one JSON object as a line; but for a printable sentence of ours it is plain ASCII."""
+    """Return a line with one JSON object: ASCII only, except for the sentence in `head`."""
     if (line := _ascii_json({**head, **fields})) is not None:
         return line + "\n"
-    begun = orjson.dumps(head).decode()
+    begin = orjson.dumps(head).decode()
     if not fields:
-        return begun + "\n"
-    told = _ascii_json(fields) or json.dumps(fields, default=str).replace("\x7f", "\\u007f")
-    return f"{begun[:-1]},{told[1:]}\n"
+        return begin + "\n"
+    rest = _ascii_json(fields) or json.dumps(fields, default=str).replace("\x7f", "\\u007f")
+    return f"{begin[:-1]},{rest[1:]}\n"
 
 
 def _ascii_json(fields: Fields) -> str | None:
-    """Return the fields as JSON if that is printable ASCII."""
+    """Return the fields as JSON, None if that is not printable ASCII."""
     try:
         line = orjson.dumps(fields, default=str)
-    except TypeError:  # lone surrogates, in a model's name for one
+    except TypeError:  # lone surrogates, for example in a model's name
         return None
     return line.decode() if line.isascii() and b"\x7f" not in line else None
 
 
 def text_head(now: float, level: str, sentence: str) -> str:
-    """Return the same for people."""
+    """Return the beginning of a readable line: time, level, sentence."""
     clock = time.strftime("%H:%M:%S", time.localtime(now))
-    return f"{clock} {level:7} {_plain(sentence)}"
+    return f"{clock} {level:7} {printable(sentence)}"
 
 
 def text_line(head: str, fields: Fields) -> str:
-    """Return a line for people: time, level, sentence, then `name=value`."""
-    told = " ".join(f"{name}={_plain(value)}" for name, value in fields.items() if value)
-    return f"{head} {told}".rstrip() + "\n"
-
-
-def _plain(value: object) -> str:
-    """Return the value as one line without control characters."""
-    text = str(value)
-    return text if text.isprintable() else ascii(text)[1:-1]
+    """Return a readable line: its head, then `name=value` for each field."""
+    rest = " ".join(f"{name}={printable(str(value))}" for name, value in fields.items() if value)
+    return f"{head} {rest}".rstrip() + "\n"
 
 
 def _utc(now: float) -> str:
@@ -85,7 +81,7 @@ def _exception(error: BaseException) -> dict[str, Any]:
 
 
 class LogWriter:
-    """Writes lines to one stream; the standard library's logging would cost more than a request."""
+    """Write lines to one stream; the standard library's logging costs more than a small request."""
 
     def __init__(self) -> None:
         self.level = INFO
@@ -94,7 +90,7 @@ class LogWriter:
         self._line: Callable[[Any, Fields], str] = json_line
 
     def configure(self, level: str, form: str, stream: TextIO) -> None:
-        """Choose what is written, how and where."""
+        """Set the level, the format and the stream."""
         self.level = logging.getLevelNamesMapping()[level.upper()]
         self._stream = stream
         readable = form == "text" or (form == "auto" and stream.isatty())
@@ -102,14 +98,14 @@ class LogWriter:
         self._line = text_line if readable else json_line
 
     def write(self, level: int, sentence: str, fields: Fields) -> None:
-        """Write one line if its level is wanted; a line that cannot be written is lost.
+        """Write one line, unless its level is too low; a line that cannot be written is lost.
 
-        The next one is tried again: a full disk passes.
+        Later lines are tried again: a disk may be full only for a while.
         """
         self.write_all(level, sentence, (fields,))
 
     def write_all(self, level: int, sentence: str, of_each: Iterable[Fields]) -> None:
-        """Write a line for each of several, in few pieces that no other worker can tear apart."""
+        """Write a line for each set of fields, in few writes that are atomic between workers."""
         if level < self.level:
             return
         head = self._head(time.time(), _LEVELS.get(level, "info"), sentence)
@@ -127,7 +123,7 @@ class LogWriter:
     def _line_or_nothing(self, head: Any, fields: Fields) -> str:
         try:
             return self._line(head, fields)
-        except Exception:  # noqa: BLE001 - no request fails because nobody could write about it
+        except Exception:  # noqa: BLE001 - a request must not fail because of its log line
             return ""
 
     def _put(self, lines: str) -> None:
@@ -142,7 +138,7 @@ _WRITER = LogWriter()
 
 
 def configure_logging(level: str, form: str, stream: TextIO | None = None) -> None:
-    """Send every log line of this process to stderr in the chosen form."""
+    """Set level, format and stream for all log lines of this process; stderr is the default."""
     _WRITER.configure(level, form, stream or sys.stderr)
     logging.basicConfig(level=_WRITER.level, handlers=[LibraryLogHandler()], force=True)
     logging.getLogger("uvicorn").setLevel(max(WARNING, _WRITER.level))
@@ -150,28 +146,33 @@ def configure_logging(level: str, form: str, stream: TextIO | None = None) -> No
 
 
 def log(sentence: str, level: int = INFO, /, **fields: object) -> None:
-    """Write a line: a fixed sentence, and what varies as fields."""
+    """Log a fixed sentence, with everything variable as fields."""
     _WRITER.write(level, sentence, fields)
 
 
 def log_each(sentence: str, of_each: Iterable[Fields]) -> None:
-    """Write the same sentence about several, in one go."""
+    """Log the same sentence once for each set of fields."""
     _WRITER.write_all(INFO, sentence, of_each)
 
 
 def log_exception(sentence: str, error: BaseException) -> None:
-    """Write a line about an exception that nobody expected."""
+    """Log an unexpected exception."""
     _WRITER.write(ERROR, sentence, _exception(error))
 
 
 class LibraryLogHandler(logging.Handler):
-    """Takes what libraries log: where it comes from and its fixed sentence.
+    """Write the log records of libraries: the logger's name and the fixed sentence.
 
-    What they fill in stays out: asyncio quotes exceptions, HTTP libraries quote headers.
+    Their arguments are left out: asyncio quotes exceptions, HTTP libraries quote headers. Our own
+    server logs with `extra={"fields": …}`, which are written unchanged.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write it as a line of ours."""
+        """Write a record as one of our lines."""
+        own_fields = getattr(record, "fields", None)
+        if own_fields is not None:
+            _WRITER.write(record.levelno, str(record.msg), own_fields)
+            return
         error = record.exc_info[1] if record.exc_info else None
         fields = _exception(error) if error else {}
         sentence = str(record.msg).partition("\n")[0]

@@ -1,6 +1,6 @@
-"""The event loop's heartbeat, and a thread that listens to it: a loop that stands still is told.
+"""A watchdog of the event loop: a thread reports a blocked loop, and can end the process.
 
-A blocked loop answers nobody, so it cannot say itself what blocks it.
+A blocked loop cannot report itself what blocks it.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ STUCK_EXIT_CODE = 70
 
 
 class LoopWatchdog:
-    """Beats in the event loop; a thread looks after it as often.
+    """Count heartbeats in the event loop; a thread checks the count at the same interval.
 
-    Time is counted in looks: a process that was itself suspended makes one look, not a hundred.
+    Time is counted in checks: a process that was suspended as a whole has missed one, not many.
     """
 
     def __init__(self, metrics: Metrics, *, ends_process: bool) -> None:
@@ -37,18 +37,18 @@ class LoopWatchdog:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the loop stood still so long that the process had better be replaced."""
+        """Whether the loop was blocked so long that the process should be replaced."""
         return self._late_seconds >= STUCK_LOOKS * BEAT_SECONDS
 
     def open(self) -> None:
-        """Begin; call it in the event loop that is to be watched."""
+        """Start; call it in the event loop that is to be watched."""
         self._due = time.monotonic()
         self._beat()
         arguments = (threading.get_ident(),)
-        threading.Thread(target=self._listen, args=arguments, name="heartbeat", daemon=True).start()
+        threading.Thread(target=self._watch, args=arguments, name="heartbeat", daemon=True).start()
 
     def close(self) -> None:
-        """Stop beating and listening."""
+        """Stop the heartbeat and the thread."""
         self._is_closed.set()
         if self._timer is not None:
             self._timer.cancel()
@@ -58,16 +58,16 @@ class LoopWatchdog:
         self._late_seconds = now - self._due
         self._metrics.loop_lag.observe(max(0.0, self._late_seconds))
         if self._late_seconds >= BLOCKED_LOOKS * BEAT_SECONDS:
-            log("the event loop goes on", WARNING, blocked_seconds=round(self._late_seconds, 3))
+            log("the event loop runs again", WARNING, blocked_seconds=round(self._late_seconds, 3))
         self._beats += 1
         self._due = now + BEAT_SECONDS
         self._timer = asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)
 
-    def _listen(self, thread: int) -> None:
-        heard, looks = self._beats, 0
+    def _watch(self, thread: int) -> None:
+        seen, looks = self._beats, 0
         while not self._is_closed.wait(BEAT_SECONDS):
-            looks = looks + 1 if self._beats == heard else 0
-            heard = self._beats
+            looks = looks + 1 if self._beats == seen else 0
+            seen = self._beats
             if looks == BLOCKED_LOOKS:
                 at = places_in(sys._current_frames().get(thread))  # noqa: SLF001
                 log("the event loop is blocked", ERROR, at=at)
@@ -77,7 +77,7 @@ class LoopWatchdog:
 
 
 def places_in(frame: FrameType | None) -> list[str]:
-    """Return where a thread is, outermost first: files, lines and functions, but no values."""
+    """Return the stack of a thread, outermost first: files, lines and functions, but no values."""
     places: list[str] = []
     while frame is not None and len(places) < TOLD_FRAMES:
         file = frame.f_code.co_filename.rpartition("/")[2]

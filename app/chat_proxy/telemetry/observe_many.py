@@ -1,4 +1,4 @@
-"""Many observations of a histogram at once: prometheus_client takes a lock for each of them."""
+"""Observe many amounts at once: prometheus_client takes a lock for each single one."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -8,7 +8,7 @@ from prometheus_client import Histogram
 
 
 def observe_many(histogram: Histogram, amounts: Sequence[float]) -> None:
-    """Do what `observe` does with each amount, with one step for each bucket that gets any."""
+    """Observe all amounts in a histogram, with one update for each bucket that changes."""
     bounds, buckets = histogram._upper_bounds, histogram._buckets  # noqa: SLF001
     histogram._sum.inc(sum(amounts))  # noqa: SLF001
     for place, count in Counter([bisect_left(bounds, amount) for amount in amounts]).items():

@@ -1,4 +1,4 @@
-"""One record for each exchange: headers, log line and metrics are all told from it."""
+"""The record of one request, from which headers, log line, metrics and dashboard are made."""
 
 import time
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ MODEL_CHARS = 128
 
 @dataclass(slots=True)
 class RequestRecord:
-    """What happened to one request, filled in along its journey."""
+    """What happened to one request, filled in while it is handled."""
 
     request_id: str
     route: str
@@ -18,7 +18,7 @@ class RequestRecord:
     tenant: str = ""
     model: str = ""
     conversation: str = ""
-    """A short name that all requests of one conversation share, where it was found out."""
+    """A short name that all requests of one conversation share; empty if it is unknown."""
     streams: bool = False
     mode: str = "on"
     compaction: str = "none"
@@ -28,10 +28,10 @@ class RequestRecord:
     bytes_in: int = 0
     bytes_out: int = 0
     stages: tuple[str, ...] = ()
-    """The stages that changed the conversation, or would have."""
+    """The stages that changed the conversation, or in observe mode would have."""
     failed_stages: tuple[str, ...] = ()
     is_break: bool = False
-    """Whether this request was compacted anew, which breaks the prompt's prefix."""
+    """Whether this request has a new compaction, which changes the prompt's prefix."""
     messages_before: int = 0
     messages_after: int = 0
     tokens_before: int | None = None
@@ -39,45 +39,53 @@ class RequestRecord:
     window: int = 0
     window_source: str = ""
     prepared_seconds: float | None = None
-    """When the request was ready to be sent; summaries it waited for are in it."""
+    """Time until the request was ready to be sent, including waits for summaries."""
     upstream_seconds: float | None = None
     retried: bool = False
     replays: int = 0
-    """How often the request was sent again because the upstream called it too long."""
+    """How often the request was sent again because the upstream refused it as too long."""
     repeats_keys: bool = False
     has_lone_surrogates: bool = False
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
     seconds: float = 0.0
+    chat: object | None = None
+    """What a chat's detail is made from when its answer has been sent."""
     detail: bytes = b""
-    """What became of each message, for the operator's page: JSON, a few kilobytes."""
+    """The outcome for each message, for the dashboard: JSON, a few kilobytes."""
 
     @property
     def is_odd(self) -> bool:
-        """Whether something about the request's JSON is worth counting."""
+        """Whether the request's JSON has repeated keys or lone surrogates."""
         return self.repeats_keys or self.has_lone_surrogates
 
-    def settle_mode(self, mode: str) -> None:
-        """Note the mode that holds for a chat, first the common one, then its model's own."""
+    def set_mode(self, mode: str) -> None:
+        """Set the mode of a chat: first the common one, then that of its model."""
         self.mode = mode
         self.compaction = "off" if mode == "off" else "none"
 
     def finish(self) -> None:
-        """Stop the clock, and keep no more of the model's name than is told: it is the client's."""
+        """Set the duration, and cut the model's name to MODEL_CHARS: the client chooses it."""
         self.seconds = time.perf_counter() - self.started
         self.model = self.model[:MODEL_CHARS]
 
     def prepared(self) -> None:
-        """Note how long it took until the request could be sent."""
+        """Record the time until the request was ready to be sent."""
         self.prepared_seconds = time.perf_counter() - self.started
 
     def upstream_answered(self) -> None:
-        """Note how long the upstream took to begin."""
+        """Record the time until the upstream began to answer."""
         self.upstream_seconds = time.perf_counter() - self.started
 
+    def set_usage(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int) -> None:
+        """Record the upstream's own token counts."""
+        self.prompt_tokens = prompt_tokens
+        self.completion_tokens = completion_tokens
+        self.cached_tokens = cached_tokens
+
     def response_headers(self) -> list[tuple[bytes, bytes]]:
-        """Return what the client is told about its request."""
+        """Return the headers that describe the request's handling to the client."""
         headers = [
             (b"x-request-id", self.request_id.encode("ascii")),
             (b"x-chat-proxy-compaction", self.compaction.encode("ascii")),
@@ -90,7 +98,7 @@ class RequestRecord:
         return headers
 
     def log_fields(self) -> dict[str, object]:
-        """Return what the log line says: no text, no header, no key."""
+        """Return the fields of the log line: no text, no header, no key."""
         fields: dict[str, object] = {
             "request_id": self.request_id,
             "tenant": self.tenant[:12],
@@ -133,5 +141,5 @@ class RequestRecord:
 
 
 def milliseconds(seconds: float) -> float:
-    """Return a time in milliseconds to the tenth; `round` takes four times as long for it."""
+    """Return a time in milliseconds with one decimal; `round` would take four times as long."""
     return int(seconds * 10_000 + 0.5) / 10

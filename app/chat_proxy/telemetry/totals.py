@@ -1,4 +1,4 @@
-"""Sums over chats: what was saved, and honestly also what was not done."""
+"""Totals over chats: tokens saved, and also chats that were not measured or not changed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -15,35 +15,35 @@ Row = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Totals:
-    """How often what happened since a process began."""
+    """Counts since the start of a process."""
 
     chats: int = 0
     others: int = 0
-    """Requests that were no chats."""
+    """Requests that are not chats."""
     failed: int = 0
     """Chats answered with an error."""
     unmeasured: int = 0
-    """Chats that were sent though nobody counted them: mode off, or a shape not understood."""
+    """Chats that were sent without a token count: mode off, or an unknown shape."""
     without_window: int = 0
-    """Chats whose model's window is not known, so that nothing guards it."""
+    """Chats whose model has no known window, so that it cannot be enforced."""
     observed: int = 0
-    """Chats in observe mode, of which nothing was changed."""
+    """Chats in observe mode, which are not changed."""
     failed_open: int = 0
-    """Chats that went on as they were because something failed."""
+    """Chats that were sent without a change or a stage because it failed."""
     changed: int = 0
     compactions: int = 0
     reused: int = 0
     built: int = 0
     replays: int = 0
     tokens_before: int = 0
-    """Tokens of the chats that were answered well, as the clients sent them."""
+    """Tokens of the successful chats, as the clients sent them."""
     saved: int = 0
-    """Tokens of those that were not sent."""
+    """Tokens of these chats that were not sent to the upstream."""
     would_save: int = 0
-    """The same in observe mode, where they were sent."""
+    """The same in observe mode, where they were sent nevertheless."""
 
     def add(self, record: RequestRecord) -> None:
-        """Take in one chat; only one that the upstream answered well has saved anything."""
+        """Add one chat; tokens are counted only if the upstream answered with success."""
         self.chats += 1
         before = record.tokens_before
         is_sent = record.upstream_seconds is not None
@@ -80,12 +80,12 @@ class Totals:
             self.saved += max(0, before - after)
 
     def document(self) -> dict[str, int]:
-        """Return the sums by name."""
+        """Return the totals by name."""
         return asdict(self)
 
     @classmethod
     def sum_of(cls, documents: Iterable[Mapping[str, int]]) -> Self:
-        """Return the sums of several processes; a name that is missing counts nothing."""
+        """Return the sum of several processes' totals; a missing name counts as 0."""
         total = cls()
         for document in documents:
             for field in fields(cls):
@@ -95,13 +95,13 @@ class Totals:
 
 
 def by_model(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return for each model its chats, window, savings and how far estimates were off."""
+    """Return the chats, window, savings and estimate errors of each model, most chats first."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         name = row["model"] if row["model"] in found or len(found) < MODELS else OTHERS
         found.setdefault(name, []).append(row)
-    told = [_model(name, own) for name, own in found.items()]
-    return sorted(told, key=lambda model: (-model["chats"], model["model"]))
+    models = [_model(name, own) for name, own in found.items()]
+    return sorted(models, key=lambda model: (-model["chats"], model["model"]))
 
 
 def _model(name: str, rows: list[Row]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _model(name: str, rows: list[Row]) -> dict[str, Any]:
 
 
 def estimate_ratio(row: Row) -> float | None:
-    """Return the estimate of what was sent over the upstream's own count of it."""
+    """Return the estimate of the sent prompt divided by the upstream's own count."""
     before, after = row["tokens"]
     estimate = before if row["mode"] == "observe" else after
     if not estimate or not row["prompt_tokens"] or row["status"] != 200:
@@ -131,7 +131,7 @@ def estimate_ratio(row: Row) -> float | None:
 
 
 def saved_tokens(row: Row) -> int:
-    """Return the tokens that were really not sent."""
+    """Return the tokens that were not sent; 0 for failed chats and in observe mode."""
     before, after = row["tokens"]
     is_answered = 200 <= row["status"] < 300 and row["upstream_ms"] is not None
     if before is None or after is None or not is_answered or row["mode"] == "observe":

@@ -1,4 +1,4 @@
-"""The tokens of a whole request, by kind: what fills the window, and what calibration learns on."""
+"""Token counts of a whole request by kind, for the context window and for calibration."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, get_args
@@ -21,7 +21,7 @@ _NO_MEDIA: Final[dict[MediaKind, int]] = dict.fromkeys(get_args(MediaKind), 0)
 
 
 class RequestCount(NamedTuple):
-    """Where a request's tokens are; `messages` has each message with its media and frame."""
+    """A request's tokens by kind; `messages` has one total each, with media and frame."""
 
     messages: tuple[int, ...] = ()
     text: int = 0
@@ -35,21 +35,21 @@ class RequestCount(NamedTuple):
     video: int = 0
     overhead: int = 0
     is_guess: bool = False
-    """Whether it was made without a tokenizer; calibration does not learn from it."""
+    """Whether no tokenizer was loaded; calibration ignores such a count."""
 
     @property
     def words(self) -> int:
-        """All that went through the tokenizer."""
+        """All tokens that the tokenizer counted."""
         return self.text + self.reasoning + self.tool_calls + self.tool_results + self.tools
 
     @property
     def media(self) -> int:
-        """All that went through a formula."""
+        """All tokens that were computed by a formula or a flat rate."""
         return self.images + self.documents + self.audio + self.video
 
     @property
     def total(self) -> int:
-        """The whole prompt before calibration."""
+        """The tokens of the whole prompt before calibration."""
         return self.words + self.media + self.overhead
 
 
@@ -57,13 +57,13 @@ NOTHING_COUNTED: Final = RequestCount()
 
 
 class Definitions(NamedTuple):
-    """What a request defines beside its messages, as the client sent it."""
+    """What a request defines besides its messages, as the client sent it."""
 
     tools: object = None
     tool_choice: object = None
     response_format: object = None
     are_led: bool = False
-    """Whether the application has a message of its own."""
+    """Whether there is a system or developer message."""
 
 
 NOTHING_DEFINED: Final = Definitions()
@@ -78,9 +78,11 @@ def count_request(
     tool_choice: object = None,
     response_format: object = None,
 ) -> RequestCount:
-    """Count a request's prompt, however long that takes."""
+    """Count a request's prompt, without a limit on uncounted text."""
     fields = [message.fields for message in messages]
-    definitions = Definitions(tools, tool_choice, response_format, shape_of(fields).is_led)
+    definitions = Definitions(
+        tools, tool_choice, response_format, shape_of(fields).has_instructions
+    )
     count = count_within(fields, definitions, counter, rules, max_cold_chars=None)
     assert count is not None
     return count
@@ -95,17 +97,17 @@ def count_within(
     max_cold_chars: int | None,
     known: RequestCount = NOTHING_COUNTED,
 ) -> RequestCount | None:
-    """Count a request's prompt; nothing if more texts than allowed are yet to be counted.
+    """Count a request's prompt; None if more than `max_cold_chars` are not in the cache.
 
-    Counting known texts is fast; without the limit the others are counted too, best in a thread.
-    `known` is the count of messages before these, if it is already there.
+    Counting cached texts is fast. Without the limit the others are counted too, which belongs in
+    a thread. `known` is the count of the messages before these, if available.
     """
     is_guess = not counter.is_loaded
     tally = _Tally(counter, rules)
     each = tally.add(messages, max_cold_chars)
     if each is None:
         return None
-    tools, frame = _defined(definitions, counter, rules)
+    tools, frame = _definition_tokens(definitions, counter, rules)
     return tally.count(each, known, is_guess, tools, frame)
 
 
@@ -117,17 +119,17 @@ def count_messages(
     max_cold_chars: int | None = None,
     known: RequestCount = NOTHING_COUNTED,
 ) -> RequestCount | None:
-    """Count the messages alone, as `count_within` does: counts of parts of a history add up."""
+    """Count the messages only, like `count_within`; counts of parts of a history add up."""
     is_guess = not counter.is_loaded
     tally = _Tally(counter, rules)
     each = tally.add(messages, max_cold_chars)
     return None if each is None else tally.count(each, known, is_guess)
 
 
-def _defined(
+def _definition_tokens(
     definitions: Definitions, counter: TokenCounter, rules: CountingRules
 ) -> tuple[int, int]:
-    """Return the tokens of tools and schema, and of the frame around the answer."""
+    """Return the tokens of tools and schema, and those of the frame around the reply."""
     frame = rules.reply_tokens
     if not definitions.tools and definitions.response_format is None:
         return 0, frame
@@ -135,14 +137,14 @@ def _defined(
     if tokens and rules.tools_style == "typescript":
         tokens += tool_choice_tokens(definitions.tool_choice, counter)
         if definitions.are_led:
-            frame -= 4  # the definitions then stand inside that message
+            frame -= 4  # the definitions are then part of that message
     if definitions.response_format is not None and rules.renders_schema:
         tokens += schema_tokens(definitions.response_format, counter)
     return tokens, frame
 
 
 def media_tokens(medium: Media, rules: CountingRules) -> int:
-    """Count one medium: images by formula, all others flat."""
+    """Count one media item: images by formula, all others by a flat rate."""
     match medium.kind:
         case "image":
             data = medium.data if medium.is_inline else ""
@@ -176,7 +178,7 @@ class _Tally:
         tools: int = 0,
         frame: int = 0,
     ) -> RequestCount:
-        """Return the sums together with those of the messages before."""
+        """Return the sums, added to those of the earlier messages."""
         kinds, media = self._kinds, self._media
         if kinds is None and known is NOTHING_COUNTED:
             overhead = self._overhead + frame
@@ -202,10 +204,10 @@ class _Tally:
     def add(
         self, messages: Sequence[Fields], max_cold_chars: int | None = None
     ) -> list[int] | None:
-        """Count the messages and return each one's tokens, nothing if too much of them is cold.
+        """Count the messages and return the tokens of each; None if too much text is not cached.
 
-        All texts are looked up at once, and a message of nothing but a text does not even become
-        a list of pieces: counting a long history again costs less than parsing it.
+        All texts are looked up at once, and a message with only a text skips the list of pieces:
+        counting a long history again costs less than parsing it.
         """
         texts: list[str] = []
         others: list[tuple[int, Fields, Sequence[PieceKind]]] = []
@@ -218,10 +220,10 @@ class _Tally:
                     add_text(content)
                     continue
                 if size == 3 and fields.get("role") == "tool" and "tool_call_id" in fields:
-                    name = fields["tool_call_id"]
-                    if type(name) is str:
+                    call_id = fields["tool_call_id"]
+                    if type(call_id) is str:
                         others.append((len(texts), fields, _RESULT))
-                        texts += (content, name)
+                        texts += (content, call_id)
                         continue
             pieces = pieces_of(fields)
             others.append((len(texts), fields, [kind for kind, _ in pieces]))
@@ -233,20 +235,20 @@ class _Tally:
         self, counts: list[int], others: list[tuple[int, Fields, Sequence[PieceKind]]]
     ) -> list[int]:
         if not others:
-            return self._plain(counts)
+            return self._count_plain(counts)
         each: list[int] = []
         frame = self._rules.message_tokens
         call_frame = self._rules.tool_call_tokens // 2
         self._kinds = kinds = _NO_TEXTS.copy()
-        at = 0
+        position = 0
         for start, fields, its_kinds in others:
-            if start > at:
-                each += self._plain(counts[at:start])
-            at = start
+            if start > position:
+                each += self._count_plain(counts[position:start])
+            position = start
             total = extra = 0
             for kind in its_kinds:
-                count = counts[at]
-                at += 1
+                count = counts[position]
+                position += 1
                 kinds[kind] += count
                 total += count
                 if kind == "tool_call":  # a call is two pieces, its name and its arguments
@@ -255,17 +257,17 @@ class _Tally:
                     extra += 1
             self._overhead += frame + extra
             if type(fields.get("content")) in _MAY_HOLD_MEDIA:
-                total += self._seen(fields)
+                total += self._count_media(fields)
             each.append(total + frame + extra)
-        return each + self._plain(counts[at:])
+        return each + self._count_plain(counts[position:])
 
-    def _plain(self, counts: list[int]) -> list[int]:
+    def _count_plain(self, counts: list[int]) -> list[int]:
         frame = self._rules.message_tokens
         self._text += sum(counts)
         self._overhead += frame * len(counts)
         return [count + frame for count in counts]
 
-    def _seen(self, fields: Fields) -> int:
+    def _count_media(self, fields: Fields) -> int:
         total = 0
         for medium in media_in(fields):
             tokens = media_tokens(medium, self._rules)

@@ -1,4 +1,4 @@
-"""Model names as clients write them, brought to the form that the tables here know."""
+"""Normalisation of model names to the form that the lookup tables use."""
 
 import re
 from typing import Final
@@ -8,7 +8,7 @@ _FINE_TUNED = re.compile(r"ft:([^:]+):.*")
 
 
 def plain_name(model: str) -> str:
-    """Return the bare name in lower case: no vendor, no fine-tuning account, no variant."""
+    """Return the bare name in lower case, without vendor, fine-tuning account and variant."""
     name = model.strip().lower()
     tuned = _FINE_TUNED.fullmatch(name)
     if tuned:
@@ -19,5 +19,5 @@ def plain_name(model: str) -> str:
 
 
 def is_local_tag(name: str) -> bool:
-    """Tell whether it is an Ollama name (`llama3.1:8b`), whose window is the server's choice."""
+    """Return whether it is an Ollama name (`llama3.1:8b`), whose window the server chooses."""
     return ":" in name

@@ -1,4 +1,4 @@
-"""What counts beside the texts themselves, by the model and the server that renders the prompt."""
+"""Counting rules by model and server: encoding, template overhead, media and tools."""
 
 import re
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ DEFAULT_ENCODING: Final = "o200k_base"
 _OLD_OPENAI = re.compile(r"gpt-4(?![.o\d])|gpt-3[.]?5|text-embedding-")
 _NEW_OPENAI = re.compile(r"(chatgpt|gpt)-[4-9]|o[1-9](?![a-z\d])|computer-use-|codex-mini")
 _GPT_OSS = re.compile(r"gpt-oss")
-# Those who tune a model put their own name before its. Mistral's SentencePiece vocabularies are
-# meant as well as Tekken: neither has a token of two digits.
+# The name may follow a prefix, as fine-tuned models have one. Both Mistral's SentencePiece
+# vocabularies and Tekken are included: neither has a token of two digits.
 _SINGLE_DIGITS = re.compile(
     r"(?<![a-z\d])(qwen|qwq|qvq"
     r"|mistral|mixtral|ministral|magistral|devstral|codestral|mathstral|pixtral|voxtral)"
@@ -28,30 +28,30 @@ _OPEN_SERVERS: Final = frozenset(("vllm", "sglang", "llama.cpp", "ollama"))
 
 @dataclass(frozen=True, slots=True)
 class CountingRules:
-    """How a model's prompts are counted; the defaults are those of open-weight templates."""
+    """The rules for counting a model's prompts; the defaults fit open-weight templates."""
 
     encoding: str = DEFAULT_ENCODING
     single_digits: bool = False
-    """Whether each digit is a token of its own, where the encoding takes up to three as one."""
+    """Whether each digit is a separate token; the encoding itself groups up to three."""
     message_tokens: int = 5
-    """Around each message, its role included."""
+    """Tokens around each message, including its role."""
     reply_tokens: int = 3
-    """Where the answer begins."""
+    """Tokens that begin the reply."""
     tool_call_tokens: int = 8
-    """Around each call of a tool."""
+    """Tokens around each tool call."""
     tools_style: ToolsStyle = "json"
     image_family: str | None = None
     image_tokens: int = DEFAULT_IMAGE_TOKENS
-    """An image of unknown extent or family."""
+    """Tokens of an image of unknown size or family."""
     document_tokens: int = 3_000
     audio_tokens: int = 1_000
     video_tokens: int = 8_000
     text_factor: float = 1.1
-    """What texts are multiplied by until the upstream's own counts are known."""
+    """The factor for texts until the upstream's own counts are known."""
 
     @property
     def renders_schema(self) -> bool:
-        """Whether a response format's schema is part of the prompt, as with OpenAI."""
+        """Whether the schema of a response format is part of the prompt, as with OpenAI."""
         return self.tools_style == "typescript"
 
 
@@ -64,24 +64,24 @@ def rules_for(
     default_encoding: str = DEFAULT_ENCODING,
     image_tokens: int = DEFAULT_IMAGE_TOKENS,
 ) -> CountingRules:
-    """Choose the rules: the registry's words first, then what the name tells, then the defaults.
+    """Return the rules: from the registry first, then from the model name, then the defaults.
 
-    A name counts as OpenAI's own unless an open server answers to it: operators give their models
-    well-known names. A registry's word that is not known here is left aside; an encoding that it
-    tells is taken as it is.
+    A well-known name counts as OpenAI's model unless an open server serves it: operators give their
+    own models such names. Unknown registry values are ignored. An encoding from the registry is
+    used unmodified, without `single_digits`.
     """
     name = plain_name(model_name)
-    told = encoding if encoding in ENCODINGS else None
-    family = image_family if image_family and is_image_family(image_family) else None
-    own = _family_rules(name, upstream_kind)
+    registry_encoding = encoding if encoding in ENCODINGS else None
+    registry_family = image_family if image_family and is_image_family(image_family) else None
+    family_rules = _family_rules(name, upstream_kind)
     return CountingRules(
-        encoding=told or _encoding_of(name, upstream_kind) or default_encoding,
-        single_digits=told is None and bool(_SINGLE_DIGITS.search(name)),
-        message_tokens=own.message_tokens,
-        tools_style=own.tools_style,
-        image_family=family or image_family_of(model_name),
+        encoding=registry_encoding or _encoding_of(name, upstream_kind) or default_encoding,
+        single_digits=registry_encoding is None and bool(_SINGLE_DIGITS.search(name)),
+        message_tokens=family_rules.message_tokens,
+        tools_style=family_rules.tools_style,
+        image_family=registry_family or image_family_of(model_name),
         image_tokens=image_tokens,
-        text_factor=own.text_factor,
+        text_factor=family_rules.text_factor,
     )
 
 

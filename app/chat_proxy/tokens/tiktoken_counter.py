@@ -1,4 +1,4 @@
-"""Tokens by tiktoken from vendored ranks: never a download, and every text is counted once."""
+"""A tiktoken counter with vendored ranks: no downloads, and counts are cached by text."""
 
 import gzip
 import hashlib
@@ -21,7 +21,7 @@ _RANKS = Path(__file__).parent / "ranks"
 
 
 class _Recipe(NamedTuple):
-    """What makes an encoding out of its ranks; as tiktoken's own definitions have it."""
+    """What an encoding needs besides its ranks, as in tiktoken's own definitions."""
 
     sha256: str
     pattern: str
@@ -56,7 +56,7 @@ ENCODINGS: Final = frozenset(_RECIPES)
 
 
 class RanksUnusable(ValueError):
-    """The vendored ranks are missing or not what they should be."""
+    """The vendored ranks are missing, unreadable or have the wrong content."""
 
 
 @cache
@@ -71,7 +71,7 @@ def load_encoding(name: str, folder: Path = _RANKS) -> tiktoken.Encoding:
         mergeable_ranks=_ranks(folder / f"{name}.tiktoken.gz", recipe.sha256),
         special_tokens=recipe.special_tokens,
     )
-    # The tokenizer has its own copy by now; Python's would cost another 28 MB for nothing.
+    # The tokenizer has made its own copy; the Python dict would only waste another 28 MB.
     encoding._mergeable_ranks = {}  # noqa: SLF001
     return encoding
 
@@ -88,11 +88,12 @@ def _ranks(file: Path, sha256: str) -> dict[bytes, int]:
 
 
 class TiktokenCounter:
-    """Counts texts by one encoding; before `load` it guesses, and says so.
+    """Counts texts with one encoding; before `load` counts are estimates (`is_loaded` is False).
 
-    Texts are known by their 64-bit hashes, which are salted for each process: a collision is next
-    to impossible and costs a wrong count. With `single_digits` each digit is a token of its own;
-    the encoding is shared in memory, what was counted is not.
+    The cache is keyed by the 64-bit hash of a text, salted for each process, and bounded by
+    `max_texts`: a collision is practically impossible and would cost a wrong count. With
+    `single_digits` each digit is a separate token. Both kinds of counter share the encoding in
+    memory, but not the cache.
     """
 
     def __init__(
@@ -110,11 +111,11 @@ class TiktokenCounter:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether counts are real and not guessed."""
+        """Whether counts come from the tokenizer and are not estimates."""
         return self._encoding is not None
 
     def load(self) -> bool:
-        """Build the encoding; call it in a thread. False leaves the reason in `failure`."""
+        """Build the encoding; call it in a thread. On False, `failure` has the reason."""
         if self._encoding is None:
             try:
                 self._encoding = load_encoding(self.encoding_name)
@@ -123,11 +124,11 @@ class TiktokenCounter:
         return self.is_loaded
 
     def known(self, text: str) -> int | None:
-        """Return the count if it costs nothing: the text was counted before."""
+        """Return the count if the text was counted before, else None."""
         return self._known.recall(hash(text))
 
     def count(self, text: str) -> int:
-        """Return the text's tokens; long texts that are not `known` belong in a thread."""
+        """Return the tokens of the text; count long texts that are not `known` in a thread."""
         return self._count(text, hash(text))
 
     def _count(self, text: str, key: int) -> int:
@@ -140,13 +141,13 @@ class TiktokenCounter:
         return count
 
     def counts(self, texts: list[str]) -> list[int]:
-        """Return the tokens of each text; when all are known it costs little but their hashes."""
+        """Return the tokens of each text; if all are cached, it costs little more than hashing."""
         counts = self.counts_within(texts, None)
         assert counts is not None
         return counts
 
     def counts_within(self, texts: list[str], max_cold_chars: int | None) -> list[int] | None:
-        """Return the tokens of each text, nothing if more than that is yet to be counted."""
+        """Return the tokens of each text; None if more than `max_cold_chars` are not cached."""
         if self._encoding is None:
             return [*map(rough_tokens, texts)]
         keys = [*map(hash, texts)]
@@ -168,7 +169,7 @@ class TiktokenCounter:
         return cast("list[int]", found)
 
     def remembered(self, key: Hashable, work: Callable[[], int]) -> int:
-        """Return what the key's work came to before; guesses are not remembered."""
+        """Return the cached result for the key, else that of `work`; estimates are not cached."""
         if self._encoding is None:
             return work()
         count = self._known.recall(key)
@@ -183,14 +184,14 @@ def _tokens(encoding: tiktoken.Encoding, piece: str) -> int:
 
 
 def _tokens_by_digit(encoding: tiktoken.Encoding, piece: str) -> int:
-    """Count a token for each ASCII digit, where the encoding takes up to three as one."""
+    """Count each ASCII digit as one token; the encoding itself groups up to three."""
     tokens = encoding.encode_ordinary(piece)
     return len(tokens) + sum(map(_further_digits(encoding).get, tokens, repeat(0)))
 
 
 @cache
 def _further_digits(encoding: tiktoken.Encoding) -> dict[int, int]:
-    """Return the tokens of several digits, and how many each has beyond its first."""
+    """Return each token of several digits with the number of digits after its first."""
     return {
         encoding.encode_single_token(f"{number:0{digits}}"): digits - 1
         for digits in (2, 3)

@@ -1,23 +1,23 @@
-"""What the counting of requests asks of a tokenizer."""
+"""The token counter interface, and a rough estimate without a tokenizer."""
 
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
 
 class TokenCounter(Protocol):
-    """Counts texts and remembers what it counted."""
+    """Counts the tokens of texts and caches the counts."""
 
     @property
     def is_loaded(self) -> bool:
-        """Whether counts are real and not guessed."""
+        """Whether counts come from a tokenizer and are not estimates."""
         ...
 
     def known(self, text: str) -> int | None:
-        """Return the count if it costs nothing."""
+        """Return the count if it is cached, else None."""
         ...
 
     def count(self, text: str) -> int:
-        """Return the text's tokens."""
+        """Return the tokens of the text."""
         ...
 
     def counts(self, texts: list[str]) -> list[int]:
@@ -25,11 +25,11 @@ class TokenCounter(Protocol):
         ...
 
     def counts_within(self, texts: list[str], max_cold_chars: int | None) -> list[int] | None:
-        """Return the tokens of each text, nothing if more than that is yet to be counted."""
+        """Return the tokens of each text; None if more than `max_cold_chars` are not cached."""
         ...
 
     def remembered(self, key: Hashable, work: Callable[[], int]) -> int:
-        """Return what the key's work came to before, else let it work."""
+        """Return the cached result for the key, else the result of `work`."""
         ...
 
 
@@ -38,10 +38,10 @@ _TOKENS_PER_EXTRA_BYTE = 0.27
 
 
 def rough_tokens(text: str) -> int:
-    """Guess from characters and UTF-8 bytes, rather too many than too few.
+    """Estimate the tokens from characters and UTF-8 bytes, preferring too many to too few.
 
-    A letter beyond ASCII has one to three bytes more than an ASCII one, and costs accordingly:
-    counting all characters alike takes Chinese for half of what it is.
+    A non-ASCII character has one to three more bytes than an ASCII one and costs accordingly:
+    counting all characters equally estimates Chinese at half of its real tokens.
     """
     plain = len(text) / _CHARS_PER_TOKEN
     if text.isascii():

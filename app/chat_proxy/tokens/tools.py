@@ -1,4 +1,4 @@
-"""The tokens of tool definitions, as the server behind writes them into the prompt."""
+"""The tokens of tool definitions, in the form in which the server renders them."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from chat_proxy.tokens.token_counter import TokenCounter
 
 _JSON_PREAMBLE_TOKENS: Final = 120
 _TYPESCRIPT_FRAME_TOKENS: Final = 9
-_DEEPEST: Final = 32
+_MAX_DEPTH: Final = 32
 _PLAIN_TYPES: Final = {
     "string": "string",
     "integer": "number",
@@ -22,7 +22,7 @@ _PLAIN_TYPES: Final = {
 
 
 def tools_tokens(tools: object, counter: TokenCounter, style: ToolsStyle) -> int:
-    """Count the definitions, once per content; whatever JSON value they are."""
+    """Count the definitions, which may be any JSON value; the same content is counted once."""
     if not tools:
         return 0
     packed = _packed(tools)
@@ -31,7 +31,7 @@ def tools_tokens(tools: object, counter: TokenCounter, style: ToolsStyle) -> int
 
 
 def tool_choice_tokens(choice: object, counter: TokenCounter) -> int:
-    """Count what a `tool_choice` adds to OpenAI's prompt; open templates do not see it."""
+    """Count what a `tool_choice` adds to OpenAI's prompt; open templates do not render it."""
     if choice == "none":
         return 1
     name = _text(_dict(_dict(choice).get("function")).get("name"))
@@ -45,7 +45,7 @@ def schema_tokens(response_format: object, counter: TokenCounter) -> int:
 
 
 def as_json(value: object) -> str:
-    """Write the value as chat templates do: spaces after commas, letters as they are."""
+    """Serialise the value as chat templates do: spaces after commas, no ASCII escapes."""
     try:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -53,7 +53,7 @@ def as_json(value: object) -> str:
 
 
 def as_typescript(tools: object) -> str:
-    """Write the definitions as OpenAI's models are trained to read them."""
+    """Render the definitions in the TypeScript form that OpenAI's models are trained on."""
     lines = ["namespace functions {", ""]
     for tool in tools if isinstance(tools, list) else [tools]:
         lines.extend(_function(_dict(tool)))
@@ -81,7 +81,7 @@ def _function(tool: dict[str, Any]) -> Iterator[str]:
     name = _text(function.get("name"))
     if _dict(parameters.get("properties")):
         yield f"type {name} = (_: {{"
-        yield _members(parameters, 0, _DEEPEST)
+        yield _members(parameters, 0, _MAX_DEPTH)
         yield "}) => any;"
     else:
         yield f"type {name} = () => any;"
@@ -103,23 +103,23 @@ def _members(schema: dict[str, Any], indent: int, depth: int) -> str:
 def _type(schema: dict[str, Any], indent: int, depth: int) -> str:
     if depth == 0:
         return "any"
-    named = schema.get("type")
-    several = schema.get("anyOf", schema.get("oneOf"))
-    if isinstance(several, list):
-        return _union(_type(_dict(one), indent, depth - 1) for one in several)
+    type_name = schema.get("type")
+    alternatives = schema.get("anyOf", schema.get("oneOf"))
+    if isinstance(alternatives, list):
+        return _union(_type(_dict(one), indent, depth - 1) for one in alternatives)
     if isinstance(schema.get("enum"), list):
         return _union(as_json(item) for item in schema["enum"])
-    if isinstance(named, list):
-        return _union(_type({**schema, "type": one}, indent, depth - 1) for one in named)
-    return _single_type(named, schema, indent, depth)
+    if isinstance(type_name, list):
+        return _union(_type({**schema, "type": one}, indent, depth - 1) for one in type_name)
+    return _single_type(type_name, schema, indent, depth)
 
 
-def _single_type(named: object, schema: dict[str, Any], indent: int, depth: int) -> str:
-    if named == "array":
+def _single_type(type_name: object, schema: dict[str, Any], indent: int, depth: int) -> str:
+    if type_name == "array":
         return f"{_type(_dict(schema.get('items')), indent, depth - 1)}[]"
-    if named == "object":
+    if type_name == "object":
         return f"{{\n{_members(schema, indent + 2, depth - 1)}\n}}"
-    return _PLAIN_TYPES.get(named, "any") if isinstance(named, str) else "any"
+    return _PLAIN_TYPES.get(type_name, "any") if isinstance(type_name, str) else "any"
 
 
 def _union(types: Iterator[str]) -> str:

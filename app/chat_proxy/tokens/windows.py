@@ -1,7 +1,8 @@
-"""Context windows of well-known models, for the case that nobody tells: as of 2026-08.
+"""Context windows of well-known models, for upstreams that report none: as of 2026-08.
 
-Only names whose window is the same wherever the model runs by its public name. Registry, discovery
-and what an overflow taught come first; a name that implies nothing is None, never a guess.
+Contains only names whose window is the same wherever the model is served under its public name.
+Registry, discovery and windows learned from an overflow take precedence. A name that implies no
+window gives None, never a guess.
 """
 
 import re
@@ -12,7 +13,7 @@ from chat_proxy.tokens.model_names import is_local_tag, plain_name
 
 
 class _Known(NamedTuple):
-    """A window, and the part of it that a prompt may take if that is less."""
+    """A window, and the limit of the prompt if that is smaller."""
 
     window: int
     input_limit: int | None = None
@@ -26,7 +27,7 @@ _128K: Final = _Known(128 * _K)
 _256K: Final = _Known(256 * _K)
 _1M: Final = _Known(1_024 * _K)
 
-# The first pattern that the bare name matches decides; narrower ones stand before wider ones.
+# The first pattern that matches the bare name is used, so narrower ones come before wider ones.
 _TABLE: Final = tuple(
     (re.compile(pattern), known)
     for pattern, known in (
@@ -84,13 +85,13 @@ _TABLE: Final = tuple(
 
 
 def known_window(model_name: str) -> int | None:
-    """Return the window that the public name implies, prompt and answer together."""
+    """Return the window that the public name implies, for prompt and reply together."""
     known = _find(model_name)
     return known.window if known else None
 
 
 def known_input_limit(model_name: str) -> int | None:
-    """Return what a prompt alone may take, where that is less than the window."""
+    """Return the limit of the prompt alone, if it is smaller than the window."""
     known = _find(model_name)
     return known.input_limit if known else None
 

@@ -1,7 +1,8 @@
-"""A breaker for each upstream: after connection failures in a row, refuse at once for a while.
+"""A circuit breaker for each upstream: after repeated failures, calls are refused for a while.
 
-Only what says "nobody is there" counts: failed connections, broken or missing answers, and 502,
-503, 504. A plain 500 is an answer: one client's poisonous request must not shut out all others.
+Only signs that the upstream is unreachable count: failed connections, broken or missing answers,
+and 502, 503, 504. A plain 500 is an answer: one client's poisonous request must not shut out all
+others.
 """
 
 import time
@@ -16,7 +17,7 @@ REMEMBERED = 1_000
 
 
 class Breaker:
-    """Counts one upstream's failures and says when to leave it alone."""
+    """Count the failures of one upstream in a row, and refuse calls once there are too many."""
 
     def __init__(self, failures: int, seconds: float, clock: Callable[[], float]) -> None:
         self._limit = failures
@@ -30,14 +31,14 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are refused at present."""
+        """Whether calls are refused."""
         return self._limit > 0 and self._failures >= self._limit
 
     def check(self) -> None:
-        """Let the call pass or raise UpstreamUnavailable.
+        """Raise UpstreamUnavailable if the call is refused.
 
-        One call probes when the time is up, and one in ten always flows: the only upstream there
-        is must not stay ejected because of a wrong guess.
+        One call probes the upstream when the pause is over, and one in ten always passes: an only
+        upstream must not stay shut out because of a wrong guess.
         """
         if self._failures < self._limit or not self._limit:
             return
@@ -50,13 +51,16 @@ class Breaker:
             raise UpstreamUnavailable(retry_after=wait)
 
     def succeeded(self) -> None:
-        """Close the breaker: somebody is there."""
+        """Close the breaker: the upstream answers."""
         self._failures = 0
         self._seconds = self._first_seconds
         self._probing = False
 
     def failed(self, wanted_seconds: float = 0) -> None:
-        """Count a failure; one after the pause doubles it, and a wish for a pause is granted."""
+        """Count a failure; one after the pause doubles the pause.
+
+        `wanted_seconds` opens the breaker for at least this long, whatever the count.
+        """
         self._failures += 1
         self._probing = False
         now = self._clock()
@@ -69,13 +73,16 @@ class Breaker:
             self._failures = max(self._failures, self._limit)
             self._open_until = max(self._open_until, now + wanted_seconds)
 
-    def undecided(self) -> None:
-        """Forget a probe whose client left before it could tell anything."""
+    def probe_cancelled(self) -> None:
+        """Discard a probe whose client left before there was a result."""
         self._probing = False
 
 
 class Breakers:
-    """The breakers of all upstreams, by base URL."""
+    """The breakers of all upstreams, keyed by base URL and bounded by REMEMBERED.
+
+    All tenants share them: base URLs come from the configuration, never from a request.
+    """
 
     def __init__(
         self, failures: int, seconds: float, clock: Callable[[], float] = time.monotonic
@@ -84,7 +91,7 @@ class Breakers:
         self._breakers: dict[str, Breaker] = {}
 
     def of(self, base_url: str) -> Breaker:
-        """Return the upstream's breaker."""
+        """Return the breaker of an upstream."""
         breaker = self._breakers.get(base_url)
         if breaker is None:
             if len(self._breakers) >= REMEMBERED:
@@ -93,10 +100,10 @@ class Breakers:
         return breaker
 
     def _forget_closed(self) -> None:
-        """Make room: a closed breaker has nothing to remember but a failure or two."""
-        open_ones = {name: it for name, it in self._breakers.items() if it.is_open}
-        self._breakers = open_ones if len(open_ones) < REMEMBERED else {}
+        """Evict closed breakers, which hold no more than a few failures."""
+        open_breakers = {url: each for url, each in self._breakers.items() if each.is_open}
+        self._breakers = open_breakers if len(open_breakers) < REMEMBERED else {}
 
-    def open_ones(self) -> int:
-        """Return how many upstreams are left alone at present."""
+    def open_count(self) -> int:
+        """Return the number of upstreams whose calls are refused."""
         return sum(breaker.is_open for breaker in self._breakers.values())

@@ -1,4 +1,4 @@
-"""The upstream: a call goes out, a Reply comes back, and foreign errors stop here."""
+"""The client for upstreams: send a call, return its reply, map foreign errors to our own."""
 
 import ssl
 from dataclasses import dataclass, replace
@@ -8,17 +8,10 @@ import httpx
 
 from chat_proxy import errors
 from chat_proxy.http.client.connection import Connection, NotHttp, ReusedConnectionClosed
-from chat_proxy.http.client.idle_connections import IdleConnections
-from chat_proxy.http.client.pool import (
-    Answer,
-    ConnectionPool,
-    NameNotResolved,
-    Target,
-    TlsFailed,
-    wire_form,
-)
+from chat_proxy.http.client.dialler import Target, TlsFailed, target_of
+from chat_proxy.http.client.pool import Answer, ConnectionPool, IdleConnections, request_message
+from chat_proxy.http.client.resolver import NameNotResolved
 from chat_proxy.http.headers import RawHeaders, values_of
-from chat_proxy.http.write_batch import WriteBatch
 from chat_proxy.upstream.breaker import Breakers
 from chat_proxy.upstream.header_rules import answered
 
@@ -28,7 +21,7 @@ FETCHED_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class UpstreamPolicy:
-    """How connections to upstreams are made and when they are given up."""
+    """How connections to upstreams are made, and when the breaker opens."""
 
     ca_file: Path | None
     connect_seconds: float
@@ -50,16 +43,16 @@ class Call:
 
 
 class Reply(Answer):
-    """An upstream's answer whose body is still arriving; let go of it whatever happens."""
+    """An upstream's answer whose body is still arriving; always release it."""
 
     __slots__ = ("_values", "headers", "retried", "status")
 
-    def __init__(self, connection: Connection, kept: IdleConnections, *, retried: bool) -> None:
+    def __init__(self, connection: Connection, idle: IdleConnections, *, retried: bool) -> None:
         self.status = connection.status
         self.retried = retried
         self.headers = answered(connection.headers)
         self._values = values_of(self.headers)
-        super().__init__(connection, kept)
+        super().__init__(connection, idle)
 
     @property
     def content_type(self) -> bytes:
@@ -68,11 +61,11 @@ class Reply(Answer):
 
     @property
     def is_encoded(self) -> bool:
-        """Whether the body is compressed, so that nobody here can read it."""
+        """Whether the body is compressed, so that the proxy cannot read it."""
         return self._values.get(b"content-encoding", b"").lower() not in (b"", b"identity")
 
     async def read_some(self) -> bytes:
-        """Return the next bytes, nothing at the end."""
+        """Return the next bytes, empty at the end."""
         try:
             return await super().read_some()
         except httpx.TransportError as error:
@@ -80,49 +73,47 @@ class Reply(Answer):
 
 
 class Upstream:
-    """Sends calls over one pool of connections."""
+    """Send calls over one pool of connections; its breakers are keyed by base URL."""
 
     def __init__(self, policy: UpstreamPolicy) -> None:
         self._policy = policy
-        self.write_batch = WriteBatch()
-        self._transport: ConnectionPool | None = None
+        self._pool: ConnectionPool | None = None
         self._targets: dict[tuple[str, str], Target] = {}
         self.breakers = Breakers(policy.breaker_failures, policy.breaker_seconds)
 
     def open(self) -> None:
         """Make the pool; call it in the event loop that will use it."""
-        self._transport = ConnectionPool(
+        self._pool = ConnectionPool(
             ssl.create_default_context(cafile=self._policy.ca_file),
-            self.write_batch,
             connect_seconds=self._policy.connect_seconds,
             keep_alive_seconds=self._policy.keep_alive_seconds,
         )
 
     async def close(self) -> None:
         """Close every connection."""
-        if self._transport is not None:
-            await self._transport.aclose()
+        if self._pool is not None:
+            await self._pool.aclose()
 
     async def send(self, call: Call) -> Reply:
         """Return the upstream's answer, whatever its status; raise an UpstreamError without one."""
         breaker = self.breakers.of(call.base_url)
         breaker.check()
-        transport = self._open_transport()
-        target = self._target(call, transport)
+        pool = self._open_pool()
+        target = self._target(call)
         try:
-            message = wire_form(call.method, target, framed(call), call.body)
+            message = request_message(call.method, target, framed(call), call.body)
             retried = False
             try:
-                connection = await transport.send(target, message)
+                connection = await pool.send(target, message)
             except ReusedConnectionClosed:
                 retried = True
-                connection = await transport.send(target, message, fresh=True)
-            reply = Reply(connection, transport.kept, retried=retried)
+                connection = await pool.send(target, message, fresh=True)
+            reply = Reply(connection, pool.idle, retried=retried)
         except httpx.TransportError as error:
             breaker.failed()
             raise our_error(error) from error
         except BaseException:
-            breaker.undecided()
+            breaker.probe_cancelled()
             raise
         if reply.status in (502, 503, 504):
             breaker.failed()
@@ -131,7 +122,7 @@ class Upstream:
         return reply
 
     async def fetch(self, method: str, url: str, headers: RawHeaders) -> httpx.Response:
-        """Return a small answer to a question of our own, read to its end."""
+        """Return a small answer to a request of the proxy's own, read to its end."""
         headers = [*headers, (b"accept-encoding", b"identity")]
         try:
             return await self._fetch(httpx.Request(method, url, headers=headers))
@@ -139,7 +130,7 @@ class Upstream:
             raise our_error(error) from error
 
     async def _fetch(self, request: httpx.Request) -> httpx.Response:
-        response = await self._open_transport().handle_async_request(request)
+        response = await self._open_pool().handle_async_request(request)
         try:
             if response.headers.get("content-encoding", "identity") != "identity":
                 raise errors.UpstreamInvalidResponse
@@ -153,28 +144,27 @@ class Upstream:
         return httpx.Response(response.status_code, headers=response.headers, content=body)
 
     def is_dialling(self, base_url: str) -> bool:
-        """Tell whether somebody waits for a new connection to this upstream."""
-        transport = self._open_transport()
-        return transport.is_dialling(transport.target(httpx.URL(base_url)))
+        """Return whether a request waits for a new connection to this upstream."""
+        return self._open_pool().is_dialling(target_of(httpx.URL(base_url)))
 
-    def _open_transport(self) -> ConnectionPool:
-        if self._transport is None:
+    def _open_pool(self) -> ConnectionPool:
+        if self._pool is None:
             raise RuntimeError("open() comes before the first call")
-        return self._transport
+        return self._pool
 
-    def _target(self, call: Call, transport: ConnectionPool) -> Target:
-        """Return the address, remembering the few that come again and again."""
+    def _target(self, call: Call) -> Target:
+        """Return the parsed address; the few in use are remembered."""
         key = (call.base_url, call.path)
         target = self._targets.get(key)
         if target is None:
-            target = transport.target(httpx.URL(call.base_url + call.path))
+            target = target_of(httpx.URL(call.base_url + call.path))
             if len(self._targets) < REMEMBERED_TARGETS:
                 self._targets[key] = target
         return replace(target, path=target.path + b"?" + call.query) if call.query else target
 
 
 def framed(call: Call) -> RawHeaders:
-    """Return the call's headers with those that say how it is sent."""
+    """Return the call's headers with those that frame its body."""
     headers = [*call.headers, (b"accept-encoding", b"identity")]
     if call.body or call.method != "GET":
         headers.append((b"content-length", b"%d" % len(call.body)))
@@ -182,14 +172,14 @@ def framed(call: Call) -> RawHeaders:
 
 
 def our_error(error: httpx.TransportError) -> errors.UpstreamError:
-    """Return the error that means the same to the client; nothing of httpx leaves this package."""
+    """Return our error with the same meaning; no error of httpx leaves this module."""
     for foreign, ours in _MEANINGS:
         if isinstance(error, foreign):
             return ours()
     return errors.UpstreamError()
 
 
-# Read top to bottom: the first that fits is taken, so the special stands before the general.
+# Read from the top: the first match is taken, so special errors come before general ones.
 _MEANINGS: tuple[tuple[type[httpx.TransportError], type[errors.UpstreamError]], ...] = (
     (NameNotResolved, errors.UpstreamDnsError),
     (TlsFailed, errors.UpstreamTlsError),

@@ -1,4 +1,4 @@
-"""A whole completion for the proxy's own questions, streamed so that no gateway loses patience."""
+"""Whole completions for the proxy's own queries, streamed so that no gateway times out."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,20 +17,19 @@ LONGEST_PAUSE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a model said, from its first choice; reasoning is told apart and not kept."""
+    """The first choice of a model's answer; its reasoning is noted but not kept."""
 
     text: str
     finish_reason: str | None
     calls_tools: bool
     refuses: bool
-    thinks: bool
     usage: Usage | None
 
 
 class NotAnswered(Exception):
-    """The upstream answered with an error; `retry_after` is how long it wants to be left alone.
+    """The upstream answered with an error status.
 
-    `said` is how it explains that it cannot use the request.
+    `retry_after` is the pause it asks for in seconds, `said` its explanation of a 400 or a 422.
     """
 
     def __init__(self, status: int, retry_after: float | None, said: bytes = b"") -> None:
@@ -41,9 +40,9 @@ class NotAnswered(Exception):
 
 
 async def complete(upstream: Upstream, call: Call) -> Completion:
-    """Send a call and read its completion to the end.
+    """Send a call and return its completion, read to the end.
 
-    Raises NotAnswered for an error status, an UpstreamError where there is no answer to read.
+    Raise NotAnswered for an error status, an UpstreamError if there is no readable answer.
     """
     reply = await upstream.send(call)
     try:
@@ -53,14 +52,14 @@ async def complete(upstream: Upstream, call: Call) -> Completion:
             raise NotAnswered(reply.status, retry_after(reply))
         body = await _read(reply)
     finally:
-        reply.let_go()
+        reply.release()
     if reply.content_type == b"text/event-stream":
         return completion_in_events(body)
     return completion_in_document(body)
 
 
 def retry_after(reply: Reply) -> float | None:
-    """Return how many seconds the upstream asks for, within reason; dates are not understood."""
+    """Return the seconds in Retry-After, at most LONGEST_PAUSE_SECONDS; None for a date."""
     seconds = value_of(reply.headers, b"retry-after").strip()
     return min(float(seconds), LONGEST_PAUSE_SECONDS) if seconds.isdigit() else None
 
@@ -77,7 +76,7 @@ async def _read(reply: Reply) -> bytes:
 
 
 async def _read_refusal(reply: Reply) -> bytes:
-    """Read as much of an error as tells what is wrong."""
+    """Return the beginning of an error body, which holds its explanation."""
     body = bytearray()
     while len(body) < REFUSAL_BYTES and (chunk := await reply.read_some()):
         body += chunk
@@ -85,19 +84,22 @@ async def _read_refusal(reply: Reply) -> bytes:
 
 
 def completion_in_document(body: bytes) -> Completion:
-    """Read an answer that is not a stream."""
+    """Return the completion in an answer that is not a stream."""
     document = _parsed(body)
     if document.get("error"):
         raise UpstreamInvalidResponse
-    heard = _Heard()
+    parts = _Parts()
     for choice in _choices(document):
-        heard.add(choice.get("message"), choice.get("finish_reason"))
-    return heard.completion(usage_of(document))
+        parts.add(choice.get("message"), choice.get("finish_reason"))
+    return parts.completion(usage_of(document))
 
 
 def completion_in_events(body: bytes) -> Completion:
-    """Read a stream of server-sent events; an error among them is no completion."""
-    heard = _Heard()
+    """Return the completion in a stream of server-sent events.
+
+    Raise UpstreamInvalidResponse for an error event, UpstreamTruncated if the end is missing.
+    """
+    parts = _Parts()
     usage = None
     is_done = False
     for line in body.splitlines():
@@ -110,35 +112,33 @@ def completion_in_events(body: bytes) -> Completion:
             raise UpstreamInvalidResponse
         usage = usage_of(document) or usage
         for choice in _choices(document):
-            heard.add(choice.get("delta"), choice.get("finish_reason"))
-    if heard.finish_reason is None and not is_done:
+            parts.add(choice.get("delta"), choice.get("finish_reason"))
+    if parts.finish_reason is None and not is_done:
         raise UpstreamTruncated
-    return heard.completion(usage)
+    return parts.completion(usage)
 
 
 @dataclass(slots=True)
-class _Heard:
-    """What was said so far."""
+class _Parts:
+    """The parts of a completion that have been read so far."""
 
     pieces: list[str] = field(default_factory=list)
     finish_reason: str | None = None
     calls_tools: bool = False
     refuses: bool = False
-    thinks: bool = False
 
-    def add(self, said: Any, finish_reason: Any) -> None:
+    def add(self, message: Any, finish_reason: Any) -> None:
         if isinstance(finish_reason, str):
             self.finish_reason = finish_reason
-        if not isinstance(said, dict):
+        if not isinstance(message, dict):
             return
-        content = said.get("content")
+        content = message.get("content")
         if isinstance(content, str):
             self.pieces.append(content)
         elif isinstance(content, list):
             self.pieces += [_text_of(part) for part in content]
-        self.calls_tools |= bool(said.get("tool_calls") or said.get("function_call"))
-        self.refuses |= bool(said.get("refusal"))
-        self.thinks |= bool(said.get("reasoning_content") or said.get("reasoning"))
+        self.calls_tools |= bool(message.get("tool_calls") or message.get("function_call"))
+        self.refuses |= bool(message.get("refusal"))
 
     def completion(self, usage: Usage | None) -> Completion:
         return Completion(
@@ -146,7 +146,6 @@ class _Heard:
             self.finish_reason,
             self.calls_tools,
             self.refuses,
-            self.thinks,
             usage,
         )
 
@@ -165,7 +164,7 @@ def _choices(document: dict[str, Any]) -> list[dict[str, Any]]:
     choices = document.get("choices")
     if not isinstance(choices, list):
         return []
-    return [it for it in choices if isinstance(it, dict) and it.get("index", 0) == 0]
+    return [each for each in choices if isinstance(each, dict) and each.get("index", 0) == 0]
 
 
 def _text_of(part: Any) -> str:

@@ -1,13 +1,13 @@
-"""Which headers cross the proxy: a list of what may pass, so that nothing unknown leaks."""
+"""Which headers pass the proxy: allow-lists for requests, so that nothing unknown leaks."""
 
 from functools import lru_cache
 
 from chat_proxy.http.headers import RawHeaders
 
-# Names come from outside, but the same few again and again.
+# Clients choose the names, but the same few come again and again.
 REMEMBERED_NAMES = 256
 
-# What clients of OpenAI-like servers say about a request. Identity is added by the caller.
+# Headers that clients of OpenAI-like servers send. The caller adds the credentials.
 _SENT_ON = frozenset(
     {
         b"accept",
@@ -27,7 +27,7 @@ _SENT_ON = frozenset(
 )
 _SENT_ON_PREFIXES = (b"x-", b"openai-", b"anthropic-", b"helicone-", b"cf-aig-")
 
-# Told by the proxy itself, or nobody's business upstream.
+# Set by the proxy itself, or private between the client and the proxy.
 _KEPT_BACK = frozenset({b"x-api-key", b"x-real-ip", b"x-request-id", b"x-client-ip"})
 _KEPT_BACK_PREFIXES = (b"x-forwarded-", b"x-chat-proxy-", b"x-original-", b"x-envoy-")
 
@@ -44,23 +44,23 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-# An answer's cookie would be one tenant's in another's browser; the date is the server's own.
+# A cookie of one tenant could reach another's browser; our server sets its own date.
 _NOT_ANSWERED = _HOP_BY_HOP | {b"date", b"server", b"set-cookie", b"alt-svc", b"content-length"}
-# Which web pages may read an answer is for the proxy to say, and it says none.
+# The proxy decides which web pages may read an answer (CORS), and allows none.
 _NOT_ANSWERED_PREFIXES = (b"x-chat-proxy-", b"access-control-")
 
 
-def sent_on(headers: RawHeaders) -> RawHeaders:
-    """Return the client's headers that the upstream gets."""
+def forwarded_headers(headers: RawHeaders) -> RawHeaders:
+    """Return the client's headers that are sent to the upstream."""
     passing = [header for header in headers if _is_sent_on(header[0])]
     named = _hop_by_hop_in(headers)
     return [header for header in passing if header[0] not in named] if named else passing
 
 
 def answered(headers: RawHeaders) -> RawHeaders:
-    """Return the upstream's headers that the client gets; its request id under another name.
+    """Return the upstream's headers that are sent to the client; names must be in lower case.
 
-    Their names are in lower case already.
+    The upstream's request id is passed under another name.
     """
     named = _hop_by_hop_in(headers)
     if named:
@@ -70,7 +70,7 @@ def answered(headers: RawHeaders) -> RawHeaders:
 
 @lru_cache(REMEMBERED_NAMES)
 def _is_sent_on(name: bytes) -> bool:
-    """Tell whether a client's header of this name may pass."""
+    """Return whether a client's header of this name is sent to the upstream."""
     if name in _SENT_ON:
         return True
     return (
@@ -82,7 +82,7 @@ def _is_sent_on(name: bytes) -> bool:
 
 @lru_cache(REMEMBERED_NAMES)
 def _answered_name(raw_name: bytes) -> bytes:
-    """Return the name under which an upstream's header passes, empty if it does not."""
+    """Return the name that the client gets for an upstream's header, empty to drop it."""
     name = raw_name.lower()
     if name in _NOT_ANSWERED or name.startswith(_NOT_ANSWERED_PREFIXES):
         return b""

@@ -1,4 +1,4 @@
-"""Upstreams that say "too long", each in its own words: what they say about sizes."""
+"""Read the sizes out of errors by which upstreams refuse a request as too long."""
 
 import re
 from collections import ChainMap
@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 STATUSES: Final = frozenset({200, 400, 413, 422, 500})
-"""Where an overflow may be told; 200 is a stream whose first event is an error."""
+"""The statuses of such errors; 200 is a stream whose first event is an error."""
 MAX_BYTES: Final = 64 * 1024
 MAX_CHARS: Final = 16 * 1024
 SMALLEST_LIMIT: Final = 64
@@ -46,14 +46,14 @@ _BYTES_WORDS = re.compile(
     r"request entity too large|payload too large|body (?:is )?too large|exceeds the maximum size"
 )
 _BYTES_CODES = frozenset({"request_too_large"})
-_MOST_TOKENS = 10 * LARGEST_LIMIT
+_MAX_TOKENS = 10 * LARGEST_LIMIT
 _NUMBER = "[0-9][0-9,]{0,19}"
 
 
-# One form a line, in lower case; an indented line goes on with the one above. `<limit>` is a number
-# that is read, `#` one that is not: behind "at least" stands the limit and one more, behind "about"
-# a guess. The first form that fits is the one that counts, so those that tell more come first.
-# "At least 1, got -1" is missing: -1 is how some clients ask for output without a limit.
+# One pattern per line, in lower case; an indented line continues the one above. `<limit>` is a
+# number that is read, `#` one that is ignored: after "at least" comes the limit plus one, after
+# "about" an estimate. The first match is taken, so patterns with more numbers come first.
+# "At least 1, got -1" is left out: -1 is how some clients ask for output without a limit.
 _SENTENCES = r"""
 max_(?:completion_)?tokens=<output> cannot be greater than max_model_len=<limit>
 maximum context length is <limit> tokens\. however, you requested <output> output tokens and your
@@ -113,16 +113,16 @@ reduce the length of the messages
 """
 
 
-def _form(sentence: str) -> re.Pattern[str]:
+def _pattern(sentence: str) -> re.Pattern[str]:
     on_one_line = re.sub(r"\s+", " ", sentence)
     named = re.sub("(?<!P)<([a-z_]+)>", rf"(?P<\1>{_NUMBER})", on_one_line)
     return re.compile(named.replace("#", _NUMBER))
 
 
-_FORMS = tuple(map(_form, re.split(r"\n(?! )", _SENTENCES.strip())))
-# What may stand before a form whose numbers are believed: no quotation mark but a genitive's, or
-# those of an error within an error. Behind any other there may be words of the request, and a
-# window that one client makes up would be learned for all.
+_PATTERNS = tuple(map(_pattern, re.split(r"\n(?! )", _SENTENCES.strip())))
+# Text that may precede a pattern whose numbers are trusted: no quotation marks except an apostrophe
+# or those of an error nested in another. After any other quotation mark the text may quote the
+# request, and a window that one client makes up would be learned for all clients.
 _UNQUOTED = r"(?:[^'\"`{]|(?<=[a-z])'s |(?<= b)['\"](?=\{))*"
 _LEAD = re.compile(
     _UNQUOTED + r"(?:\{['\"][^\n]{0,120}?['\"]message['\"]: ?['\"]" + _UNQUOTED + ")?"
@@ -131,32 +131,32 @@ _LEAD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """What an upstream told about a request that was too long; None where it told nothing sane."""
+    """Sizes in an upstream's error about a request too long; None if missing or absurd."""
 
     limit: int | None = None
-    """The whole window: prompt and answer."""
+    """The window: prompt and output together."""
     input_limit: int | None = None
-    """The longest prompt, where the answer is counted apart."""
+    """The longest prompt, if the upstream counts the output separately."""
     prompt_tokens: int | None = None
-    """The prompt's real size, never a bound or a guess."""
+    """The exact size of the prompt, never a bound or an estimate."""
     output_tokens: int | None = None
-    """What the request wanted for the answer."""
+    """The output tokens that the request asked for."""
     is_bytes: bool = False
-    """Whether the body was too large on the wire, whatever its tokens."""
+    """Whether the body has too many bytes, whatever its tokens."""
     output_alone: bool = False
-    """Whether the request is known to be accepted once it wants less output."""
+    """Whether the request would be accepted if it asked for less output."""
     output_left: int | None = None
-    """What the prompt left for the answer, none or less; or what the request itself wanted."""
+    """The output tokens left beside the prompt, zero or less; or what the request asked for."""
     words: str = field(default="", compare=False)
-    """The sentence that the numbers stand in, in lower case: it may be the client's own."""
+    """The sentence with the numbers, in lower case; it may quote the client."""
 
 
 def overflow_in(status: int, body: bytes) -> Overflow | None:
-    """Read an upstream's error; None if it is about anything else than the request's size.
+    """Return the sizes in an upstream's error; None if it is not about the request's size.
 
-    The body of a stream's first event is given as the JSON in it, with the stream's status. The
-    numbers are what the upstream says: whoever sends `max_tokens: 0` hears the same from vLLM as
-    one whose prompt fills the window.
+    For a stream, pass the JSON in its first event as the body, with the stream's status. The
+    numbers are the upstream's own: vLLM refuses `max_tokens: 0` with the same sentence as a prompt
+    that fills the window.
     """
     if status not in STATUSES:
         return None
@@ -165,22 +165,22 @@ def overflow_in(status: int, body: bytes) -> Overflow | None:
     texts = [_words_of(error) for error in errors]
     if codes & _OTHER_CODES or any(map(_OTHER_WORDS.search, texts)):
         return None
-    told = [*map(_told_by_fields, errors), *map(_told_by_words, texts)]
-    if any(numbers is not None for numbers in told) or codes & _OVERFLOW_CODES:
-        words = next((match[0] for match in map(_form_in, texts) if match), "")
-        return replace(_overflow(ChainMap(*(numbers or {} for numbers in told))), words=words)
+    found = [*map(_numbers_in_fields, errors), *map(_numbers_in_text, texts)]
+    if any(numbers is not None for numbers in found) or codes & _OVERFLOW_CODES:
+        words = next((match[0] for match in map(_pattern_in, texts) if match), "")
+        return replace(_overflow(ChainMap(*(numbers or {} for numbers in found))), words=words)
     if status == 413 or codes & _BYTES_CODES or any(map(_BYTES_WORDS.search, texts)):
         return Overflow(is_bytes=True)
     return None
 
 
 def is_sane(limit: object) -> bool:
-    """Tell whether a number can be a window: one vLLM build says that it has 3 tokens."""
+    """Return whether a number can be a window: one vLLM build reports a window of 3 tokens."""
     return type(limit) is int and SMALLEST_LIMIT <= limit <= LARGEST_LIMIT
 
 
 def _errors_in(status: int, body: bytes) -> list[dict[str, Any]]:
-    """Return the error, and the provider's own where a router passes it on within."""
+    """Return the error, and the provider's own error if a router has nested it."""
     try:
         error = _error_in(orjson.loads(body))
     except orjson.JSONDecodeError:
@@ -193,7 +193,7 @@ def _errors_in(status: int, body: bytes) -> list[dict[str, Any]]:
 
 
 def _error_in(document: Any) -> dict[str, Any] | None:
-    """Unwrap the fields of an error; None if the document is not one in a known shape."""
+    """Return the fields of an error; None if the document has no known error shape."""
     if type(document) is list and document:
         document = document[0]
     if type(document) is dict and type(document.get("response")) is dict:
@@ -218,50 +218,51 @@ def _words_of(error: Mapping[str, Any]) -> str:
     return message[:MAX_CHARS].lower() if type(message) is str else ""
 
 
-def _told_by_fields(error: Mapping[str, Any]) -> dict[str, int] | None:
-    """Return llama.cpp's numbers, which stand in fields of their own."""
+def _numbers_in_fields(error: Mapping[str, Any]) -> dict[str, int] | None:
+    """Return llama.cpp's numbers, which have fields of their own."""
     limit, prompt = error.get("n_ctx"), error.get("n_prompt_tokens")
     return {"limit": limit, "prompt": prompt} if type(limit) is type(prompt) is int else None
 
 
-def _form_in(text: str) -> re.Match[str] | None:
-    """Return the first form that a text has."""
-    return next(filter(None, (form.search(text) for form in _FORMS)), None)
+def _pattern_in(text: str) -> re.Match[str] | None:
+    """Return the match of the first pattern found in a text."""
+    return next(filter(None, (pattern.search(text) for pattern in _PATTERNS)), None)
 
 
-def _told_by_words(text: str) -> dict[str, int] | None:
-    """Return the numbers of the first form in a text, none if they may be anyone's words."""
-    match = _form_in(text)
+def _numbers_in_text(text: str) -> dict[str, int] | None:
+    """Return the numbers of the first pattern in a text, empty if they may quote the request."""
+    match = _pattern_in(text)
     if match is None:
         return None
     if not _LEAD.fullmatch(text, 0, match.start()):
         return {}
-    return {name: int(it.replace(",", "")) for name, it in match.groupdict().items() if it}
+    found = match.groupdict().items()
+    return {name: int(digits.replace(",", "")) for name, digits in found if digits}
 
 
-def _overflow(told: Mapping[str, int]) -> Overflow:
-    limit, input_limit = told.get("limit"), told.get("input_limit")
+def _overflow(numbers: Mapping[str, int]) -> Overflow:
+    limit, input_limit = numbers.get("limit"), numbers.get("input_limit")
     limit = limit if is_sane(limit) else None
-    prompt, output = told.get("prompt"), told.get("output")
+    prompt, output = numbers.get("prompt"), numbers.get("output")
     if prompt is not None:
-        prompt += told.get("tools", 0)
+        prompt += numbers.get("tools", 0)
     return Overflow(
         limit,
         input_limit if is_sane(input_limit) else None,
         _counted(prompt),
         _counted(output),
         output_alone=_is_output_alone(limit, prompt, output),
-        output_left=told.get("left"),
+        output_left=numbers.get("left"),
     )
 
 
 def _counted(tokens: int | None) -> int | None:
-    """Return a number of tokens that a request can have."""
-    return tokens if tokens is not None and 0 <= tokens <= _MOST_TOKENS else None
+    """Return the number, None if no request can have that many tokens."""
+    return tokens if tokens is not None and 0 <= tokens <= _MAX_TOKENS else None
 
 
 def _is_output_alone(limit: int | None, prompt: int | None, output: int | None) -> bool:
-    """Tell whether the prompt fits; output as long as the window is refused with any prompt."""
+    """Return whether the prompt fits: output as long as the window is refused with any prompt."""
     if limit is None or not output:
         return False
     return output >= limit if prompt is None else prompt < limit

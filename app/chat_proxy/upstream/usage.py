@@ -1,22 +1,26 @@
-"""What an answer says about itself, read on the side: token usage, and whether it is complete."""
+"""Token usage and completeness of an answer, read while it is relayed."""
 
+import json
 import re
 from typing import Any, NamedTuple
 
 import orjson
 
+from chat_proxy.errors import UpstreamInvalidResponse
+
 MAX_LINE_BYTES = 1024 * 1024
+PARSED_BYTES = 256 * 1024
 
 _DONE = re.compile(rb"^data: ?\[DONE\][ \t\r]*(?:\n|$)", re.MULTILINE)
 _ERROR = re.compile(rb"^data: ?\{[ \t]*\"error\"", re.MULTILINE)
 _USAGE = re.compile(rb"^data:(.*\"usage\":[ \t]*\{.*)$", re.MULTILINE)
 _BLANK_LINES = (b"\n", b"\r\n")
 _EVENT_ENDS = (b"\n\n", b"\n\r\n")
-_ENDLESS = 2**53
+_MAX_COUNT = 2**53
 
 
 class Usage(NamedTuple):
-    """The upstream's own count of an exchange's tokens."""
+    """The upstream's own token counts for a request and its answer."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -24,7 +28,7 @@ class Usage(NamedTuple):
 
 
 def usage_of(document: object) -> Usage | None:
-    """Return the usage that a completion or a chunk carries, if any."""
+    """Return the usage in a completion or a chunk, if there is one."""
     usage = document.get("usage") if type(document) is dict else None
     if type(usage) is not dict:
         return None
@@ -37,26 +41,50 @@ def usage_of(document: object) -> Usage | None:
 
 
 def usage_in(body: bytes) -> Usage | None:
-    """Return the usage that a line or a body of JSON carries, if it can be read."""
+    """Return the usage in a line or a body of JSON, None if it is not valid."""
     try:
         return usage_of(orjson.loads(body))
     except orjson.JSONDecodeError:
         return None
 
 
+def usage_of_completion(body: bytes) -> Usage | None:
+    """Check that a successful answer is JSON and return its usage.
+
+    A large one is checked by its ends only: parsing it would block the event loop.
+    """
+    text = body.strip()
+    if not text.startswith(b"{") or not text.endswith(b"}"):
+        raise UpstreamInvalidResponse
+    if len(text) > PARSED_BYTES:
+        return None
+    try:
+        return usage_of(orjson.loads(text))
+    except orjson.JSONDecodeError:
+        return usage_of(_read_leniently(text))
+
+
+def _read_leniently(text: bytes) -> object:
+    """Parse what orjson refuses but servers do send: lone surrogates, very large numbers."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise UpstreamInvalidResponse from None
+
+
 def _count(value: Any) -> int:
-    """Return a believable number of tokens: counters take no other."""
-    return value if type(value) is int and 0 <= value < _ENDLESS else 0
+    """Return a plausible number of tokens, else 0: Prometheus counters refuse other values."""
+    return value if type(value) is int and 0 <= value < _MAX_COUNT else 0
 
 
 class StreamTap:
-    """Watches a stream of server-sent events go by, parsing only the lines that matter.
+    """Observe a stream of server-sent events while it is relayed; parse only relevant lines.
 
-    It never raises and never changes what it lets pass; behind `[DONE]` it lets nothing pass.
+    It never raises and changes nothing before `[DONE]`; after `[DONE]` it drops everything.
     """
 
     __slots__ = (
-        "_half_said",
+        "_cr_seen",
         "_lines",
         "_rest",
         "_usage_line",
@@ -73,32 +101,32 @@ class StreamTap:
         self.finished = False
         self.failed = False
         self.off = False
-        self._half_said = False
+        self._cr_seen = False
         self._lines = b"\n"
         self._rest = bytearray()
         self._usage_line = b""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the stream may end here without being called truncated."""
+        """Whether the stream may end here without counting as truncated."""
         if self.done or self.finished or self.failed or self.off:
             return True
         self._look_at(bytes(self._rest))
         return self.done or self.finished or self.failed
 
     @property
-    def stands_in_a_line(self) -> bool:
-        """Whether the last event that went by is still open."""
+    def is_inside_event(self) -> bool:
+        """Whether the last event that was relayed is incomplete."""
         at_end = self._lines in _BLANK_LINES or self._lines.endswith(_EVENT_ENDS)
         return bool(self._rest) or not at_end
 
     @property
     def usage(self) -> Usage | None:
-        """The last usage that went by."""
+        """The last usage in the stream."""
         return usage_in(self._usage_line) if self._usage_line else None
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return the part of the chunk that goes to the client: all of it before `[DONE]`."""
+        """Return the part of the chunk to relay: all of it before `[DONE]`."""
         if self.done:
             return chunk[: self._blank_line_in(chunk)]
         if self.off:
@@ -122,15 +150,15 @@ class StreamTap:
         return chunk
 
     def _keep(self, part: bytes) -> None:
-        """Wait for the rest of a line, unless it is too long to be looked at."""
+        """Hold an incomplete line; turn the tap off if it is too long to be parsed."""
         self._rest += part
         if len(self._rest) > MAX_LINE_BYTES:
             self.off = True
             del self._rest[1:]
 
     def _look_at(self, lines: bytes) -> int | None:
-        """Note what whole lines say; return where the line of `[DONE]` ends, if it is there."""
-        # Not by `in`: to look for bytes in bytes costs an exception each time.
+        """Parse whole lines; return the end of the line with `[DONE]`, if there is one."""
+        # `find` instead of `in`: `bytes in bytes` costs an exception inside CPython each time.
         find, end = lines.find, None
         if find(b"[DONE]") >= 0 and (done := _DONE.search(lines)):
             self.done = True
@@ -146,11 +174,11 @@ class StreamTap:
         return end
 
     def _blank_line_in(self, chunk: bytes) -> int:
-        """Return the length of what belongs to the blank line behind `[DONE]`."""
+        """Return how much of the chunk belongs to the blank line after `[DONE]`."""
         if self.said_all or not chunk:
             return 0
-        length = 1 if chunk.startswith(b"\r") and not self._half_said else 0
-        self._half_said = self._half_said or length == 1
+        length = 1 if chunk.startswith(b"\r") and not self._cr_seen else 0
+        self._cr_seen = self._cr_seen or length == 1
         ends = chunk[length : length + 1] == b"\n"
         self.said_all = ends or len(chunk) > length
         return length + ends

@@ -60,9 +60,9 @@ async def plain_uvicorn(upstream_url: str, **sections: Any) -> AsyncIterator[Pro
     task = asyncio.create_task(server._serve([listener]))
     await eventually(lambda: server.started)
     try:
-        yield Proxy(listener.getsockname()[1], server, app.services)  # type: ignore[arg-type]
+        yield Proxy(listener.getsockname()[1], server, app.state.services)  # type: ignore[arg-type]
     finally:
-        app.services.drain.interrupt_all()
+        app.state.services.drain.interrupt_all()
         server.should_exit = True
         await task
 

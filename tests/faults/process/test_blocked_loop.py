@@ -57,7 +57,7 @@ async def test_e9_a_loop_blocked_for_two_seconds_is_told_once_with_its_place(
         figures = (await client.get("/metrics")).text
 
     [line] = lines(log, "the event loop is blocked")
-    [after] = lines(log, "the event loop goes on")
+    [after] = lines(log, "the event loop runs again")
     assert seconds > 2
     assert line["level"] == "error"
     assert line["at"][-1].endswith(" block_until_told")

@@ -2,7 +2,6 @@
 
 import asyncio
 import resource
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from chat_proxy.http.process.connection_limit import (
     RESERVED_DESCRIPTORS,
-    WANTED_DESCRIPTORS,
     most_connections,
     take_more_descriptors,
 )
@@ -152,13 +150,3 @@ def test_e6_a_process_takes_the_descriptors_that_it_may_have(
     take_more_descriptors()
 
     assert taken == ([raised] if raised else [])
-
-
-def test_e6_where_nobody_counts_descriptors_there_is_room(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sys, "platform", "win32")
-
-    take_more_descriptors()
-
-    assert most_connections() == WANTED_DESCRIPTORS

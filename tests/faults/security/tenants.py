@@ -18,7 +18,7 @@ def bearer(key: str) -> dict[str, str]:
 
 async def kept(proxy: Proxy, key: str, text: str) -> str:
     """Keep a text for a tenant; return its path."""
-    offloads = proxy.services.offloads
+    offloads = proxy.services.compaction.offloads
     name = offloads.id_of(tenant_of(key), text)
     assert await offloads.keep(tenant_of(key), {name: text}) == frozenset()
     return f"/v1/offload/{name}"

@@ -154,9 +154,13 @@ async def test_f19_in_the_line_for_summaries_tenants_take_turns() -> None:
     async with talking(brain, summary={"concurrency": 1}) as talk:
         many = [asyncio.create_task(ask_alone(talk, ALICE, n)) for n in range(5)]
         await eventually(lambda: len(brain.summaries) == 1, 10)
-        await eventually(lambda: len(talk.proxy.services.summaries._running) == 5, 10)
+        await eventually(
+            lambda: len(talk.proxy.services.compaction.summaries.jobs._running) == 5, 10
+        )
         one = asyncio.create_task(ask_alone(talk, BOB, 9))
-        await eventually(lambda: len(talk.proxy.services.summaries._running) == 6, 10)
+        await eventually(
+            lambda: len(talk.proxy.services.compaction.summaries.jobs._running) == 6, 10
+        )
         gate.set()
         await asyncio.gather(one, *many)
 

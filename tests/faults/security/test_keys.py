@@ -3,7 +3,7 @@
 import pytest
 
 from chat_proxy.config.settings import Settings
-from chat_proxy.server import is_loopback
+from chat_proxy.wiring import is_loopback
 from tests.faults.security.tenants import tenant_of
 from tests.support.command import ask, run_command
 from tests.support.fake_model import fake_model, polite
@@ -105,7 +105,7 @@ async def test_f3_keys_with_the_same_beginning_are_two_tenants() -> None:
         fake_model(polite) as model,
         running_proxy(model.url, auth={"keys": keys}) as proxy,
     ):
-        offloads = proxy.services.offloads
+        offloads = proxy.services.compaction.offloads
         names = [offloads.id_of(tenant_of(key), "text") for key in keys]
         await offloads.keep(tenant_of(keys[0]), {names[0]: "text"})
         statuses = [

@@ -13,6 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from chat_proxy import __version__
 from tests.packaging.scripts import script
 from tests.support.command import ROOT
 
@@ -92,7 +93,7 @@ async def test_f22_the_wheel_is_the_same_twice_and_holds_nothing_but_the_app(
     names = ZipFile(wheels[0]).namelist()
     assert {name.partition("/")[0] for name in names} == {
         "chat_proxy",
-        f"chat_proxy-{PROJECT['version']}.dist-info",
+        f"chat_proxy-{__version__}.dist-info",
     }
     assert [name for name in names if name.endswith((".pth", ".so", ".pyd", ".pyc"))] == []
 
@@ -107,7 +108,7 @@ async def built(folder: Path) -> Path:
         stdout=asyncio.subprocess.DEVNULL,
     )
     assert await asyncio.wait_for(process.wait(), 60) == 0
-    return folder / "dist" / f"chat_proxy-{PROJECT['version']}-py3-none-any.whl"
+    return folder / "dist" / f"chat_proxy-{__version__}-py3-none-any.whl"
 
 
 def copy_sources(folder: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chat_proxy.store.archive import archive
-from chat_proxy.store.base import LONGEST_LIFE
+from chat_proxy.store.base import MAX_TTL_SECONDS
 from chat_proxy.store.sqlite.store import SWEEP_EVERY, SqliteStore
 from tests.journeys.summaries.talking import WINDOW, label, long_chat, talking
 from tests.support.live import eventually
@@ -42,7 +42,7 @@ async def test_d13_a_clock_that_jumps_a_day_and_back_deletes_nothing(
     await store.open()
     rows = {b"%d" % number: b"%d" % number for number in range(50)}
     for key, value in rows.items():
-        await store.put("kind", key, value, 60 if int(key) % 2 else LONGEST_LIFE)
+        await store.put("kind", key, value, 60 if int(key) % 2 else MAX_TTL_SECONDS)
 
     clock.now += jump
     await sweep(store)

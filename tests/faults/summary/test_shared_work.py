@@ -78,7 +78,7 @@ async def test_c11_a_summary_that_everybody_left_is_kept() -> None:
         metrics = talk.proxy.services.metrics
         await eventually(lambda: 'client_abort_total{phase="ttfb"} 1' in metrics.render().decode())
         gate.set()
-        await eventually(lambda: not talk.proxy.services.summaries._running, 20)
+        await eventually(lambda: not talk.proxy.services.compaction.summaries.jobs._running, 20)
         asked = await talk.ask(long_chat())
 
     assert label(asked) == "reused"

@@ -75,7 +75,7 @@ class Later:
 async def test_b27_one_probe_after_a_pause_that_doubles_finds_it_again() -> None:
     clock = Later()
     async with meeting(Says(then="close")) as they:
-        they.proxy.services.upstream.breakers = Breakers(FAILURES, 30, clock)
+        they.proxy.services.forwarding.upstream.breakers = Breakers(FAILURES, 30, clock)
         for _ in range(FAILURES):
             await they.ask()
         waits = []

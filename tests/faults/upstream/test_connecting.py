@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from chat_proxy.http.client.resolver import FRESH_SECONDS
 from tests.faults.faulty import is_error
 from tests.support.fake_model import Line, Received, polite
 from tests.support.live import Proxy, RawAnswer, chat_request, eventually, raw_client, running_proxy
@@ -32,7 +33,7 @@ async def asked(proxy: Proxy) -> tuple[RawAnswer, float]:
 async def test_b1_a_refused_connection_is_told_at_once_and_counts() -> None:
     async with running_proxy(NOBODY, upstream={"breaker_failures": 5}) as proxy:
         answers = [await asked(proxy) for _ in range(5)]
-        open_breakers = proxy.services.upstream.breakers.open_ones()
+        open_breakers = proxy.services.forwarding.upstream.breakers.open_count()
 
     assert all(is_error(answer, 502, "upstream_connect_error") for answer, _ in answers)
     assert min(seconds for _, seconds in answers) < 0.1
@@ -114,9 +115,11 @@ async def test_b3_a_resolver_that_takes_for_ever_is_given_up_and_blocks_nobody(
 
 def forget_names(proxy: Proxy) -> None:
     """Let the names be asked for again, as they are every few seconds."""
-    transport = proxy.services.upstream._transport
-    assert transport is not None
-    transport._dialler.clear_dns_cache()
+    pool = proxy.services.forwarding.upstream._pool
+    assert pool is not None
+    known = pool._dialler._resolver._known
+    for name, (resolved_at, addresses) in known.items():
+        known[name] = (resolved_at - FRESH_SECONDS, addresses)
 
 
 @pytest.mark.parametrize("mood", ["failing", "stalled"])

@@ -66,12 +66,20 @@ class World:
     def _bend_clocks(self, proxy: Proxy) -> None:
         """Let every part that tells the time by a clock of its own tell the world's."""
         services = proxy.services
-        parts: list[Any] = [services.summaries, services.checkpoints, services.last_seen]
-        parts += [services.learned_windows, services.calibrations, services.store._store]
+        parts: list[Any] = [
+            services.compaction.summaries.jobs,
+            services.compaction.checkpoints,
+            services.compaction.last_seen,
+        ]
+        parts += [
+            services.sizing.learned_windows,
+            services.sizing.calibrations,
+            services.store._store,
+        ]
         for part in parts:
             honest = part._clock
             part._clock = lambda honest=honest: honest() + self.skew_seconds
-        services.upstream.breakers = Breakers(
+        services.forwarding.upstream.breakers = Breakers(
             BREAKER_FAILURES, BREAKER_SECONDS, lambda: time.monotonic() + self.skew_seconds
         )
 
@@ -112,8 +120,8 @@ class World:
 
     def forget(self) -> None:
         """Take from the proxy what it remembers of checkpoints, as a restart does."""
-        self.proxy.services.checkpoints._local.clear()
-        self.proxy.services.checkpoints._asked.clear()
+        self.proxy.services.compaction.checkpoints._local.clear()
+        self.proxy.services.compaction.checkpoints._asked.clear()
 
     def _meddle(self, statement: str) -> None:
         if self._file.exists() and self._lock is None:
@@ -125,7 +133,7 @@ class World:
     async def is_at_rest(self) -> bool:
         """Wait until the proxy answers nobody; tell whether it holds nothing of them."""
         services = self.proxy.services
-        await eventually(lambda: not services.metrics._running, seconds=LONGEST_SECONDS / 2)
+        await eventually(lambda: not services.drain.running, seconds=LONGEST_SECONDS / 2)
         return services.admission.held_bytes == 0
 
     def close(self) -> None:

@@ -138,7 +138,7 @@ async def least_added_lag(name: str, proxy: Proxy, body: bytes) -> tuple[float, 
 
 def forget(proxy: Proxy) -> None:
     """Make every text new to the proxy."""
-    tokenizers = proxy.services.tokenizers
+    tokenizers = proxy.services.sizing.tokenizers
     tokenizers._beginnings = GenerationCache(MAX_MESSAGES)
     for counter in tokenizers._counters.values():
         counter._known = GenerationCache(MAX_CACHED_TEXTS)
@@ -228,7 +228,8 @@ async def test_counting_never_leaves_the_machine() -> None:
             answer = await client.answer()
             assert int(answer.headers["x-chat-proxy-tokens-before"]) > 0
         exact = [
-            await proxy.services.tokenizers.loaded(name) for name in ("o200k_base", "cl100k_base")
+            await proxy.services.sizing.tokenizers.loaded(name)
+            for name in ("o200k_base", "cl100k_base")
         ]
 
     assert [counter.is_loaded for counter in exact] == [True, True]

@@ -54,7 +54,7 @@ async def test_a_stopping_server_ends_the_streams() -> None:
 async def test_only_so_many_may_watch_and_who_leaves_makes_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(routes, "MOST_VIEWERS", 1)
+    monkeypatch.setattr(routes, "MAX_VIEWERS", 1)
     async with dashboard() as (_, client):
         async with client.stream("GET", "/dashboard/events"):
             refused = await client.get("/dashboard/events")

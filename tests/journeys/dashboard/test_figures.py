@@ -149,7 +149,7 @@ async def test_a_chat_that_cannot_be_told_is_answered_all_the_same(
     def broken(*_: object, **__: object) -> bytes:
         raise RuntimeError
 
-    monkeypatch.setattr("chat_proxy.proxy.reporting.chat_detail.detail_of", broken)
+    monkeypatch.setattr("chat_proxy.proxy.reporting.chat_log.detail_of", broken)
     async with dashboard() as (_, client):
         answer = await chat(client, *with_pictures())
         row = (await figures(client))["rows"][0]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from chat_proxy.cli import compact as compact_file
 from chat_proxy.cli import main as cli
+from chat_proxy.cli import progress
 from chat_proxy.proxy.manual import compact as manual
 from tests.journeys.manual.hands import WISH, model, small_chat
 from tests.journeys.summaries.talking import body_of
@@ -164,7 +164,8 @@ async def test_on_a_terminal_it_shows_its_progress_and_wipes_it_away(
     body: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same code in a thread of this process, where its streams can be exchanged."""
-    monkeypatch.setattr(compact_file, "PROGRESS_SECONDS", 0.05)
+    monkeypatch.setattr(progress, "FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(progress, "NEXT_SECONDS", 0.05)
     terminal, printed = Terminal(), io.BytesIO()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed))
@@ -183,5 +184,5 @@ async def test_on_a_terminal_it_shows_its_progress_and_wipes_it_away(
     shown = terminal.getvalue()
     assert ended.value.code == 0
     assert shown.count("compacting 18 messages") > 2
-    assert f"s{compact_file.CLEAR_LINE}chat-proxy: 16 messages compacted" in shown
+    assert f"s{progress.CLEAR_LINE}chat-proxy: 16 messages compacted" in shown
     assert len(json.loads(printed.getvalue())["messages"]) == 4

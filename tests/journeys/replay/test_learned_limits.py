@@ -154,7 +154,7 @@ async def test_a_second_proxy_that_starts_later_knows_it_too(tmp_path: Path) -> 
     server = SmallServer(refusing=over(WINDOW))
     async with fake_model(server) as model, guest_of(server, model, store=store) as first:
         await first.tell(chat(1))
-        await eventually(lambda: not first.proxy.services.learned_windows._unwritten)
+        await eventually(lambda: not first.proxy.services.sizing.learned_windows._unwritten)
         async with guest_of(server, model, store=store) as second:
             answer = await second.tell(chat(2))
 

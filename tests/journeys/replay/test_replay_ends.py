@@ -137,7 +137,7 @@ async def test_a_mistake_of_ours_ends_in_the_upstreams_own_error(
         raise ZeroDivisionError
 
     async with visiting(over(4_000)) as guest:
-        monkeypatch.setattr(guest.proxy.services.learned_windows, "learn", fail)
+        monkeypatch.setattr(guest.proxy.services.sizing.learned_windows, "learn", fail)
         answer = await guest.tell(long_chat())
 
     assert (answer.status, answer.body) == (400, at_least(4_000))

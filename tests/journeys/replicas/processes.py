@@ -18,8 +18,8 @@ from tests.support.live import eventually
 _NURSERY = """
 import os, signal, sys
 import chat_proxy.cli.main
-from chat_proxy.proxy import summaries
-summaries.LEASE_SECONDS = float(sys.argv[1])
+from chat_proxy.proxy.summaries import jobs
+jobs.LEASE_SECONDS = float(sys.argv[1])
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for log in sys.argv[2:]:
     child = os.fork()

@@ -103,7 +103,7 @@ async def test_proxies_that_prepare_at_once_write_one_summary(server: RedisServe
     brain = SummaryModel(after(0.3), window=WINDOW)
     async with fleet_of(PROXIES, brain, store_in(server), budget={"prepare": 0.65}) as fleet:
         early = await asked_at_once(fleet, long_chat(9))
-        flights = [talk.proxy.services.summaries for talk in fleet.talks]
+        flights = [talk.proxy.services.compaction.summaries.jobs for talk in fleet.talks]
         await eventually(lambda: brain.summaries and not any(it._running for it in flights), 10)
         longer = [*long_chat(9), *turns(3, first=20)[1:], user("And then?")]
         late = await fleet.ask_all(longer)
@@ -148,7 +148,7 @@ async def test_a_proxy_that_stops_in_time_hands_its_lease_on(
         holder.line.leave()
         waiting = asyncio.create_task(other.ask(long_chat()))
         await asyncio.sleep(0.1)
-        await holder.proxy.services.summaries.close()
+        await holder.proxy.services.compaction.summaries.jobs.close()
         async with asyncio.timeout(5):
             asked = await waiting
         gate.set()

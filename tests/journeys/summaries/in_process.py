@@ -10,17 +10,17 @@ from typing import Any, cast
 import httpx
 
 from chat_proxy.chat.body.request import ChatRequest, read_request
-from chat_proxy.chat.body.splice import message_slices
-from chat_proxy.proxy.chat import prepared_or_not
+from chat_proxy.proxy.chat import prepare_or_fail_open
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.caller import Caller
 from chat_proxy.proxy.services import Services
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers
-from chat_proxy.server import make_services
 from chat_proxy.telemetry.record import RequestRecord
 from chat_proxy.upstream.breaker import Breakers
 from chat_proxy.upstream.client import Call, Upstream
+from chat_proxy.wiring import make_services
 from tests.support.live import settings
+from tests.support.message_slices import message_slices
 from tests.support.summary_model import QUESTION, written
 from tests.unit.chat.shapes import Fields
 
@@ -41,7 +41,7 @@ class Answered:
         body, self.body = self.body, b""
         return body
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Nothing is held."""
 
 
@@ -127,7 +127,9 @@ class Desk:
             record, Caller(tenant, []), [], {}, b"", cast("Any", None), cast("Any", None)
         )
         to = self.services.model_routes.of(request.model)
-        prepared = await prepared_or_not(request, to, visit, self.services)
+        prepared = await prepare_or_fail_open(request, to, visit, self.services)
+        record.finish()
+        self.services.chat_log.add(record)
         self.sent.append(Sent(request, prepared.body, record))
         return self.sent[-1]
 
@@ -152,7 +154,7 @@ class House:
         services = make_services(settings(budget=budget, **sections), {})
         upstream = cast("Upstream", writer)
         services.windows._upstream = upstream
-        services = replace(services, upstream=upstream, tokenizers=self._tokenizers)
+        services = with_parts(services, upstream, self._tokenizers)
         self._runner.run(services.store.open())
         try:
             yield Desk(services, writer, self._runner.run)
@@ -160,14 +162,30 @@ class House:
             self._runner.run(self._closed(services))
 
     async def _closed(self, services: Services) -> None:
-        await services.summaries.close()
-        await services.last_seen.close()
-        await services.checkpoints.close()
+        await services.chat_log.close()
+        await services.compaction.summaries.jobs.close()
+        await services.compaction.last_seen.close()
+        await services.compaction.checkpoints.close()
         await services.store.close()
         await services.windows.close()
 
     def close(self) -> None:
         self._runner.run(self._tokenizers.close())
+
+
+def with_parts(services: Services, upstream: Upstream, tokenizers: Tokenizers) -> Services:
+    """Return the services with another upstream and other tokenizers wherever they are used."""
+    compaction = services.compaction
+    return replace(
+        services,
+        sizing=replace(services.sizing, tokenizers=tokenizers),
+        compaction=replace(
+            compaction,
+            tokenizers=tokenizers,
+            summaries=replace(compaction.summaries, upstream=upstream),
+        ),
+        forwarding=replace(services.forwarding, upstream=upstream),
+    )
 
 
 @contextmanager

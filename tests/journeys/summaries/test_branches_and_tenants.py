@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import pytest
 
-from chat_proxy.chat.hash_chain import chain
+from chat_proxy.chat.hash_chain import chained
 from chat_proxy.compaction.checkpoint import Checkpoint
 from chat_proxy.compaction.clearing import Clearing
 from chat_proxy.proxy.session.checkpoints import Checkpoints, Scope
@@ -184,7 +184,7 @@ async def found_for(
 ) -> Checkpoint | None:
     """Look for what was left behind for these messages, as a request does."""
     held = conversation(*messages)
-    return await checkpoints.find(scope, held.seams, chain(held.messages))
+    return await checkpoints.find(scope, held.seams, chained(it.canonical for it in held.messages))
 
 
 async def test_of_thousands_of_pairs_no_history_gets_a_foreign_summary() -> None:
@@ -218,10 +218,10 @@ async def test_of_many_conversations_in_one_store_each_finds_its_own() -> None:
     kept: dict[bytes, Checkpoint] = {}
     histories = [some_history(dice) for _ in range(1_000)]
     for number, history in enumerate(histories):
-        link = chain(conversation(*history).messages)[-1]
+        link = chained(it.canonical for it in conversation(*history).messages)[-1]
         kept[link] = Checkpoint(len(history), Clearing(), 100, len(history), f"Summary {number}")
         await keep_for(checkpoints, scope, history, kept[link])
 
     for history in histories:
-        link = chain(conversation(*history).messages)[-1]
+        link = chained(it.canonical for it in conversation(*history).messages)[-1]
         assert await found_for(checkpoints, scope, history) == kept[link]

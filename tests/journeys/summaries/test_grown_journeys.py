@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chat_proxy.chat.body import prefixes as beginnings
-from chat_proxy.chat.body.request import GrownRequest
+from chat_proxy.chat.body import prefixes, request
+from chat_proxy.chat.body.request import PrefixedRequest
 from chat_proxy.proxy.summaries import write as summarise
 from tests.journeys.summaries.in_process import SUMMARY, Desk, House, Sent, Writer, open_house
 from tests.journeys.summaries.test_journey_properties import MOVES, QUICK, SIZES, Client, Move, Talk
@@ -46,7 +46,8 @@ def house() -> Iterator[House]:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beginnings, "BLOCK_BYTES", 512)
+    for module in (prefixes, request):
+        monkeypatch.setattr(module, "BLOCK_BYTES", 512)
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +102,6 @@ def test_a_request_that_is_read_on_becomes_what_it_would_become_as_a_whole(
         assert told[0] == told[1]
 
     holds()
-    assert seen[GrownRequest.__name__] >= 8 * EXAMPLES
+    assert seen[PrefixedRequest.__name__] >= 8 * EXAMPLES
     assert seen["trimmed"] >= EXAMPLES
     assert seen["reused"] >= EXAMPLES

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from chat_proxy.chat.body.splice import message_slices
 from chat_proxy.chat.conversation import Conversation
 from tests.journeys.summaries.in_process import SUMMARY, Desk, House, Sent, Writer, open_house
 from tests.journeys.summaries.talking import turns
 from tests.journeys.trimming.growing import has_whole_pairs, output, step
+from tests.support.message_slices import message_slices
 from tests.support.strict_template import complaints
 from tests.unit.chat.shapes import Fields, developer, says, system, user
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from chat_proxy.store.archive.dialog import read_dialog
 from tests.journeys.summaries.talking import WINDOW, Talk, long_chat, talking, turns
 from tests.journeys.trimming.growing import Asked
 from tests.support.conversations import get
+from tests.support.read_dialog import read_dialog
 from tests.support.summary_model import SummaryModel
 from tests.unit.chat.shapes import Fields, calls, result, user
 

@@ -41,7 +41,7 @@ def late(number: int = 0) -> list[Fields]:
 
 async def settled(talk: Talk, summaries: int, seconds: float = 15) -> None:
     """Wait until so many summaries were asked for and all of them are kept."""
-    running = talk.proxy.services.summaries._running
+    running = talk.proxy.services.compaction.summaries.jobs._running
     await eventually(lambda: len(talk.brain.summaries) >= summaries and not running, seconds)
 
 

@@ -44,7 +44,7 @@ async def warm(brain: SummaryModel, **sections: Any) -> AsyncIterator[Talk]:
 
 async def settled(talk: Talk, summaries: int) -> None:
     """Wait until so many summaries were asked for and all of them are kept."""
-    running = talk.proxy.services.summaries._running
+    running = talk.proxy.services.compaction.summaries.jobs._running
     await eventually(lambda: len(talk.brain.summaries) == summaries and not running)
 
 

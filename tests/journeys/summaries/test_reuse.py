@@ -112,7 +112,7 @@ async def test_what_one_proxy_prepared_another_takes_over(tmp_path: Path) -> Non
         talking_to(model, **sections) as other,
     ):
         early = await one.ask(long_chat(9))
-        summaries = one.proxy.services.summaries
+        summaries = one.proxy.services.compaction.summaries.jobs
         await eventually(lambda: brain.summaries and not summaries._running, 10)
         late = await other.ask([*long_chat(9), *turns(3, first=20)[1:], user("And then?")])
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from chat_proxy.chat.body.splice import message_slices
 from tests.journeys.summaries.talking import SYSTEM, label, long_chat, prose, talking, turns
 from tests.journeys.trimming.growing import Asked, step
 from tests.support.fake_model import FakeModel, Line, answer_json, fake_model
+from tests.support.message_slices import message_slices
 from tests.support.summary_model import Question, SummaryModel, Telling, good
 from tests.unit.chat.shapes import PIXEL, Fields, image, says, text, user
 

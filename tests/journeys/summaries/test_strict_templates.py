@@ -22,6 +22,8 @@ QUICK = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
 )
 FEW = settings(QUICK, max_examples=25)
+# One chat in eight is folded here: so many make the count at the end sure.
+MANY = settings(QUICK, max_examples=100)
 
 WRITERS = {
     "a good writer": lambda: Writer(lambda _: SUMMARY),
@@ -101,7 +103,7 @@ def test_nothing_becomes_wrong_that_was_right(house: House, writer: str) -> None
     """Users in a row, late systems, no first user: a lenient template's chat gets no worse."""
     labels: Counter[str] = Counter()
 
-    @QUICK
+    @MANY
     @given(chat=loose_chats(), more=continued())
     def holds(chat: Chat, more: list[Chat]) -> None:
         with house.desk(WINDOW, WRITERS[writer]()) as desk:

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from chat_proxy.chat.body.request import read_request
+from chat_proxy.chat.body.request import ChatRequest, read_request
 from chat_proxy.errors import UpstreamConnectError
 from chat_proxy.proxy.reporting.explain import explain
 from chat_proxy.proxy.routing.caller import Caller
+from chat_proxy.proxy.services import Services
+from chat_proxy.proxy.session.request import counted_request
 from chat_proxy.upstream.client import Call
 from tests.journeys.counting.pictures import image, png
 from tests.journeys.summaries.in_process import Answered, Desk, House, Writer, open_house
@@ -204,6 +206,15 @@ def test_whoever_pastes_an_old_summary_into_another_chat_loses_nothing(house: Ho
     assert "Never touch vault.py." in sent.body.decode()
 
 
+async def explained(request: ChatRequest, services: Services) -> dict[str, Any]:
+    """Explain a request as its endpoint does."""
+    route, caller = services.model_routes.of(request.model), Caller("t", [])
+    compaction = await counted_request(
+        request, route, caller, "explained", services.sizing, is_dry_run=True
+    )
+    return await explain(compaction, services.compaction)
+
+
 def test_observing_and_explaining_ask_no_model(house: House) -> None:
     """BUGS 41: neither at the trigger nor ahead of it, and nothing is kept for later."""
     with house.desk(WINDOW, budget={"prepare": 0.65}) as desk:
@@ -211,7 +222,7 @@ def test_observing_and_explaining_ask_no_model(house: House) -> None:
             sent = desk.ask(long_chat(count), mode="observe")
             assert sent.body == sent.request.body
             request = read_request(sent.body, desk.services.limits)
-            desk.run(explain(request, Caller("t", []), desk.services))
+            desk.run(explained(request, desk.services))
         desk.run(asyncio.sleep(0.05))
         assert desk.writer.asked == []
         assert desk.ask(long_chat(14)).label == "built"

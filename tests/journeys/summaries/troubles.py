@@ -54,7 +54,7 @@ class Trouble:
     bodies: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        summaries = self.met.proxy.services.summaries
+        summaries = self.met.proxy.services.compaction.summaries.jobs
         summaries._clock = lambda: self.now
         summaries.breakers = Breakers(BREAKER_FAILURES, BREAKER_SECONDS, lambda: self.now)
 

@@ -10,7 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from chat_proxy.chat.body.splice import message_slices
 from chat_proxy.telemetry.logs import configure_logging
 from tests.support.fake_model import (
     COMPLETION,
@@ -23,6 +22,7 @@ from tests.support.fake_model import (
 )
 from tests.support.fake_model import fake_model as running_model
 from tests.support.live import Proxy, RawClient, chat_request, eventually, raw_client, running_proxy
+from tests.support.message_slices import message_slices
 from tests.unit.chat.shapes import Fields, says, user
 
 CLEARED = "[Old tool result content cleared]"

@@ -53,7 +53,7 @@ async def client_at(
     policy = {"protect_tokens": 0, "protect_turns": 1, "minimum_tokens": 2_000, **prune}
     sections = {"prune": policy, "vision": {"truncate_history": False}}
     async with client_of(model, WINDOW, *headers, store=store, **sections) as client:
-        client.proxy.services.last_seen._clock = clock
+        client.proxy.services.compaction.last_seen._clock = clock
         yield client
 
 

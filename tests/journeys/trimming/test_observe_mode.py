@@ -124,7 +124,7 @@ async def test_observe_and_explain_keep_no_text() -> None:
         await post(met.client, BODY, asked_mode("observe"))
         await explained(met, BODY)
         unkept = await get(met.client, f"/v1/offload/{'0' * 32}")
-        name = met.proxy.services.offloads.id_of("anonymous", LONG)
+        name = met.proxy.services.compaction.offloads.id_of("anonymous", LONG)
         answer = await get(met.client, f"/v1/offload/{name}")
         await post(met.client, BODY)
         kept = await get(met.client, f"/v1/offload/{name}")

@@ -40,7 +40,7 @@ class Broken:
         self.name = name
         self._mistake = mistake
 
-    def leaves_alone(self, _: object) -> bool:
+    def has_nothing_to_do(self, _: object) -> bool:
         return False
 
     def __call__(self, *_: object) -> Any:
@@ -117,7 +117,7 @@ async def test_a_trimming_stage_that_fails_is_passed_by_and_the_others_act(
         assert received[:5] == MESSAGES[:5]
         assert len(received[5]["content"]) <= 50_000
     assert failed(page) == {name: 1}
-    [line] = heard.lines("a stage failed and was passed by")
+    [line] = heard.lines("a stage failed and was skipped")
     assert (line["stage"], line["exception"], line["level"]) == (name, "RuntimeError", "warning")
     assert line["request_id"] == answer.headers["x-request-id"]
     assert heard.lines("request")[0]["failed_stages"] == name
@@ -132,7 +132,7 @@ async def test_no_mistake_quotes_the_conversation_in_the_log(
         answer, _, _ = await trimmed_with_broken("limit_vision_history", tmp_path, mistake)
 
     assert answer.status == 200
-    [line] = heard.lines("a stage failed and was passed by")
+    [line] = heard.lines("a stage failed and was skipped")
     assert line["exception"] == type(mistake).__name__
     assert "user's own" not in heard.text
 
@@ -184,7 +184,7 @@ async def test_a_clear_stage_that_fails_is_passed_by_and_the_other_acts(name: st
     roles = {given[at]["role"] for at in changed}
     assert roles == ({"user"} if other == "clear_old_media" else {"tool"})
     assert failed(page) == {name: 1}
-    [line] = heard.lines("a stage failed and was passed by")
+    [line] = heard.lines("a stage failed and was skipped")
     assert (line["stage"], line["exception"]) == (name, "RuntimeError")
     assert "user's own" not in heard.text
 

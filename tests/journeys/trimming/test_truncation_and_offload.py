@@ -352,7 +352,7 @@ async def test_a_full_store_leaves_the_result_whole(tmp_path: Path) -> None:
 
             assert sha256(last_body(model)) == sha256(body)
     assert answer.headers["x-chat-proxy-compaction"] == "none"
-    assert {line["kind"] for line in heard.lines("the store did not do as asked")} == {"full"}
+    assert {line["kind"] for line in heard.lines("a store operation failed")} == {"full"}
 
 
 async def test_what_still_fits_into_a_full_store_is_cut_all_the_same(tmp_path: Path) -> None:

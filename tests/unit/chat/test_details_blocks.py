@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from chat_proxy.chat.details_blocks import (
     MOST_BLOCKS,
-    FoldedResult,
-    folded_results,
-    with_folded_results,
+    EmbeddedResult,
+    embedded_results,
+    with_embedded_results,
 )
 
 LETTERS = "ab1\n &<>\"'\\/;=é漢😀\ud83d\ude00"
@@ -38,14 +38,14 @@ def as_body(value: str, name: str = "search") -> str:
 
 
 def _texts(content: str) -> list[str]:
-    return [result.text for result in folded_results(content)]
+    return [result.text for result in embedded_results(content)]
 
 
 def test_a_json_string_in_an_attribute_is_decoded() -> None:
     answer = '20C & "sunny"'
     content = f"Let me look.\n{as_attribute(json.dumps(answer))}\nIt is warm."
 
-    assert folded_results(content) == (FoldedResult("search", answer),)
+    assert embedded_results(content) == (EmbeddedResult("search", answer),)
 
 
 def test_a_json_value_in_an_attribute_is_its_own_text() -> None:
@@ -59,7 +59,7 @@ def test_a_result_in_the_body_is_unescaped_without_its_frame() -> None:
 def test_blocks_come_in_their_order_with_their_tools() -> None:
     content = as_attribute("1", "a&b") + "\nand\n" + as_body("2", "c")
 
-    assert folded_results(content) == (FoldedResult("a&b", "1"), FoldedResult("c", "2"))
+    assert embedded_results(content) == (EmbeddedResult("a&b", "1"), EmbeddedResult("c", "2"))
 
 
 def test_an_attribute_goes_before_the_body() -> None:
@@ -71,13 +71,13 @@ def test_an_attribute_goes_before_the_body() -> None:
 def test_a_block_without_a_name_has_an_empty_one() -> None:
     content = '<details type="tool_calls"><summary>x</summary>1</details>'
 
-    assert folded_results(content) == (FoldedResult("", "1"),)
+    assert embedded_results(content) == (EmbeddedResult("", "1"),)
 
 
 def test_a_tool_that_has_not_answered_has_an_empty_result() -> None:
     content = '<details type="tool_calls" done="false" name="f">\n<summary>x</summary>\n</details>'
 
-    assert folded_results(content) == (FoldedResult("f", ""),)
+    assert embedded_results(content) == (EmbeddedResult("f", ""),)
 
 
 def test_an_attribute_may_hold_markup_and_stand_without_a_value() -> None:
@@ -109,8 +109,8 @@ def test_an_attribute_may_hold_markup_and_stand_without_a_value() -> None:
     ],
 )
 def test_what_is_not_a_whole_block_is_left_alone(content: str) -> None:
-    assert folded_results(content) == ()
-    assert with_folded_results(content, {0: "other"}) == content
+    assert embedded_results(content) == ()
+    assert with_embedded_results(content, {0: "other"}) == content
 
 
 def test_a_block_inside_another_is_left_alone_and_so_is_the_other() -> None:
@@ -129,7 +129,7 @@ def test_only_the_result_changes() -> None:
     block = as_attribute(json.dumps("old"), more=' embeds="&quot;&quot;"')
     content = f'é < & "{block}\n{as_body("b")}'
 
-    outcome = with_folded_results(content, {0: 'new "text" <b>'})
+    outcome = with_embedded_results(content, {0: 'new "text" <b>'})
 
     escaped = "&quot;new \\&quot;text\\&quot; &lt;b&gt;&quot;"
     assert outcome == content.replace("&quot;old&quot;", escaped)
@@ -138,8 +138,8 @@ def test_only_the_result_changes() -> None:
 def test_the_same_text_and_unknown_ordinals_change_nothing() -> None:
     content = as_attribute("it&#39;s")
 
-    assert with_folded_results(content, {}) == content
-    assert with_folded_results(content, {0: _texts(content)[0], 7: "x"}) == content
+    assert with_embedded_results(content, {}) == content
+    assert with_embedded_results(content, {0: _texts(content)[0], 7: "x"}) == content
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_the_same_text_and_unknown_ordinals_change_nothing() -> None:
 def test_a_text_is_written_the_way_the_old_one_was(raw: str, text: str, expected: str) -> None:
     block = '<details type="tool_calls" result="{}"><summary>x</summary></details>'
 
-    outcome = with_folded_results(block.format(raw), {0: text})
+    outcome = with_embedded_results(block.format(raw), {0: text})
 
     assert outcome == block.format(expected)
     assert _texts(outcome) == [text]
@@ -168,7 +168,7 @@ def test_a_text_is_written_the_way_the_old_one_was(raw: str, text: str, expected
 def test_quotes_stay_plain_in_a_body_that_has_plain_ones() -> None:
     block = '<details type="tool_calls"><summary>x</summary>\n{}\n</details>'
 
-    assert with_folded_results(block.format('say "a"'), {0: 'b "c"'}) == block.format('b "c"')
+    assert with_embedded_results(block.format('say "a"'), {0: 'b "c"'}) == block.format('b "c"')
 
 
 @pytest.mark.parametrize("body", ["", "\n", "x", "\nx", "x\n", "\nx\n", '"x"', "\n\n\n"])
@@ -176,7 +176,7 @@ def test_quotes_stay_plain_in_a_body_that_has_plain_ones() -> None:
 def test_newlines_at_the_border_of_a_body_survive(body: str, text: str) -> None:
     content = f'<details type="tool_calls"><summary>x</summary>{body}</details>'
 
-    assert _texts(with_folded_results(content, {0: text})) == [text]
+    assert _texts(with_embedded_results(content, {0: text})) == [text]
 
 
 USUAL = ["&quot;", "&#34;", "&#x27;", "&#39;", "&lt;", "&gt;", "&amp;"]
@@ -208,14 +208,14 @@ def test_entities_are_read_as_the_standard_library_reads_them(pieces: list[str])
 
     read = html.unescape(written)
 
-    assert folded_results(content) == (FoldedResult(read, read),)
+    assert embedded_results(content) == (EmbeddedResult(read, read),)
 
 
 def test_a_long_result_full_of_entities_is_changed_in_no_time() -> None:
     content = as_attribute(json.dumps('<"it\'s" & ">' * 80_000))
     started = time.process_time()
 
-    with_folded_results(content, {0: "new"})
+    with_embedded_results(content, {0: "new"})
 
     assert time.process_time() - started < 1.5
 
@@ -236,11 +236,11 @@ def test_new_results_are_read_back_exactly(
     old = _texts(content)
     chosen = dict(enumerate(new))
 
-    outcome = with_folded_results(content, chosen)
+    outcome = with_embedded_results(content, chosen)
 
     assert len(old) == len(parts)
     assert _texts(outcome) == [chosen.get(index, text) for index, text in enumerate(old)]
-    assert with_folded_results(outcome, dict(enumerate(old))).count("<details") == len(parts)
+    assert with_embedded_results(outcome, dict(enumerate(old))).count("<details") == len(parts)
 
 
 @given(
@@ -265,7 +265,7 @@ def test_no_text_breaks_the_reading(pieces: list[str]) -> None:
     content = "".join(pieces)
     old = _texts(content)
 
-    outcome = with_folded_results(content, dict.fromkeys(range(len(old)), "new"))
+    outcome = with_embedded_results(content, dict.fromkeys(range(len(old)), "new"))
 
     assert _texts(outcome) == ["new"] * len(old)
 
@@ -293,7 +293,7 @@ def test_a_text_made_to_hurt_takes_no_time(bomb: str) -> None:
     megabyte = bomb * (1_000_000 // len(bomb)) + "</details>"
     started = time.process_time()
 
-    folded_results(f'<details type="tool_calls" result="{megabyte}')
+    embedded_results(f'<details type="tool_calls" result="{megabyte}')
 
     assert time.process_time() - started < 1.5
 
@@ -302,7 +302,7 @@ def test_many_attributes_take_no_time() -> None:
     megabyte = ' a="<details b=" c' * 60_000
     started = time.process_time()
 
-    folded_results(f'<details type="tool_calls"{megabyte}><summary></summary></details>')
+    embedded_results(f'<details type="tool_calls"{megabyte}><summary></summary></details>')
 
     assert time.process_time() - started < 1.5
 
@@ -311,5 +311,5 @@ def test_a_text_made_of_nothing_but_blocks_is_left_alone() -> None:
     """20 MB of opening tags were a match for each, kept in a list, and ten seconds of work."""
     block = '<details type="tool_calls"><summary>x</summary>\na result\n</details>'
 
-    assert len(folded_results(block * MOST_BLOCKS)) == MOST_BLOCKS
-    assert folded_results(block * (MOST_BLOCKS + 1)) == ()
+    assert len(embedded_results(block * MOST_BLOCKS)) == MOST_BLOCKS
+    assert embedded_results(block * (MOST_BLOCKS + 1)) == ()

@@ -1,11 +1,12 @@
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.chat.hash_chain import SEED, chain, extend
+from chat_proxy.chat.hash_chain import SEED, chained
 from chat_proxy.chat.message import Message
 from tests.unit.chat.shapes import (
     HUGE,
@@ -21,6 +22,10 @@ from tests.unit.chat.shapes import (
 )
 
 MARK = {"type": "ephemeral"}
+
+
+def chain(messages: Iterable[Message], value: bytes = SEED) -> list[bytes]:
+    return chained((message.canonical for message in messages), value)
 
 
 def _canonical(fields: dict[str, Any]) -> bytes:
@@ -82,7 +87,7 @@ def test_a_chain_can_go_on_from_an_earlier_value() -> None:
     messages = [Message(fields) for fields in RECORDED["openai-py"]]
     values = chain(messages)
 
-    assert values[0] == extend(SEED, messages[0])
+    assert values[:1] == chained([messages[0].canonical], SEED)
     assert values[3:] == chain(messages[3:], values[2])
     assert chain([]) == []
     assert len(set(values)) == len(values)

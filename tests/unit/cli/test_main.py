@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from openai import AsyncOpenAI
 
+from chat_proxy import __version__
 from chat_proxy.cli import main as cli
 from chat_proxy.cli.check_config import effective
 from chat_proxy.config.settings import PREFIX
@@ -47,7 +49,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert leave(capsys, "--version") == (0, "0.1.0\n", "")
+    assert leave(capsys, "--version") == (0, f"{__version__}\n", "")
 
 
 @pytest.mark.parametrize("arguments", [[], ["sevre"], ["demo", "--window", "x"]])
@@ -317,7 +319,7 @@ async def test_check_config_tells_whether_the_upstream_answers(checked: Checked)
         1, f"upstream {model.url}: The upstream answered 401 to GET /models."
     )  # fmt: skip
     assert (without, open_[-1]) == (
-        0, f"upstream {model.url}: ok; it wants a key, which clients bring"
+        0, f"upstream {model.url}: ok; it requires a key, which clients must send"
     )  # fmt: skip
     assert off == 0
     assert not any(line.startswith("upstream ") for line in lines)
@@ -367,3 +369,17 @@ def test_redis_without_a_shared_secret_is_refused(
     assert code == 2
     assert err.startswith("chat-proxy: CHAT_PROXY_STORE_URL: Redis needs CHAT_PROXY_STORE_SECRET")
     assert "canary" not in err
+
+
+def test_help_imports_no_server_and_no_settings() -> None:
+    """A help text in the blink of an eye: FastAPI and pydantic take most of a second of CPU."""
+    code = (
+        "import sys\n"
+        "from chat_proxy.cli.main import parser\n"
+        "parser().format_help()\n"
+        "print(sorted({'fastapi', 'pydantic', 'tiktoken', 'httpx'} & sys.modules.keys()))"
+    )
+
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert said.stdout == "[]\n"

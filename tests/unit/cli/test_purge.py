@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from chat_proxy.cli.purge import purge, tenant_of
-from chat_proxy.config.environment import BadConfiguration
 from chat_proxy.config.settings import Settings
+from chat_proxy.errors import BadConfiguration
 from chat_proxy.store.archive.archive import Archive
 from chat_proxy.store.archive.files import alone_in_archive
 from chat_proxy.store.sqlite.store import SqliteStore
@@ -132,7 +132,7 @@ def test_a_damaged_store_is_deleted_with_what_it_held(
 
     assert code == 0
     assert words_in(tmp_path, CANARY) == 0
-    assert "the store's open met: corrupt" in capsys.readouterr().err
+    assert "store fault during open: corrupt" in capsys.readouterr().err
 
 
 def test_a_key_is_read_from_the_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,8 +160,8 @@ def test_a_key_as_an_argument_is_refused_and_not_repeated(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("days", "everything", "said"),
     [
-        (None, False, "say what to delete"),
-        (1, True, "--all deletes everything: say it alone"),
+        (None, False, "specify what to delete"),
+        (1, True, "--all deletes everything: use it alone"),
         (-1, False, "an age must be"),
     ],
 )

@@ -7,15 +7,16 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import active_children
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chat_proxy.cli.serve import METRICS_DIR, listen, serve, serve_here
-from chat_proxy.config.environment import BadConfiguration
+from chat_proxy.errors import BadConfiguration
 from chat_proxy.http.process import workers
 from chat_proxy.http.process.workers import CANNOT_START, Workers
 from tests.support.live import settings
@@ -90,22 +91,35 @@ def test_a_port_that_cannot_be_had_is_a_bad_configuration(host: str) -> None:
 # Workers
 
 
+class Counts:
+    """What is told about workers that have ended."""
+
+    def __init__(self) -> None:
+        self.pids: list[int] = []
+        self.deaths: list[int] = []
+
+    def workers(self, count: int, target: Callable[..., Any], *args: object) -> Workers:
+        return Workers(count, target, args, on_exit=self.pids.append, on_deaths=self.deaths.append)
+
+
 def lines(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def test_workers_run_until_a_signal_comes(tmp_path: Path) -> None:
+def test_workers_run_until_a_signal_comes() -> None:
     """E4."""
     with terminated(lambda: len(active_children()) == 2):
-        code = Workers(2, time.sleep, (30,), str(tmp_path)).run()
+        counts = Counts()
+        code = counts.workers(2, time.sleep, 30).run()
 
     assert code == 0
     assert active_children() == []
+    assert (len(counts.pids), counts.deaths) == (2, [])
 
 
-def test_a_signal_is_heard_while_workers_are_still_being_started(tmp_path: Path) -> None:
+def test_a_signal_is_heard_while_workers_are_still_being_started() -> None:
     with terminated(lambda: len(active_children()) >= 1):
-        team = Workers(60, time.sleep, (30,), str(tmp_path))
+        team = Counts().workers(60, time.sleep, 30)
         code = team.run()
 
     assert code == 0
@@ -115,15 +129,16 @@ def test_a_signal_is_heard_while_workers_are_still_being_started(tmp_path: Path)
 def test_a_worker_that_dies_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """E4."""
     monkeypatch.setattr(workers, "RESTART_PAUSE_SECONDS", 0.05)
-    log = tmp_path / "log"
+    log, counts = tmp_path / "log", Counts()
 
     with terminated(lambda: lines(log) >= 3):
-        team = Workers(1, os.system, (f"echo up >> {log}",), str(tmp_path))  # type: ignore[arg-type]
-        code = team.run()
+        code = counts.workers(1, os.system, f"echo up >> {log}").run()
 
     assert code == 0
+    assert counts.deaths[:2] == [1, 2]
+    assert len(counts.pids) >= 3
 
 
-def test_workers_that_cannot_start_end_everything(tmp_path: Path) -> None:
+def test_workers_that_cannot_start_end_everything() -> None:
     """E4."""
-    assert Workers(2, sys.exit, (CANNOT_START,), str(tmp_path)).run() == CANNOT_START
+    assert Counts().workers(2, sys.exit, CANNOT_START).run() == CANNOT_START

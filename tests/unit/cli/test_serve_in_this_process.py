@@ -28,15 +28,19 @@ def _log_as_before() -> Iterator[None]:
     configure_logging("error", "json", sys.stderr)
 
 
-def test_workers_of_which_the_first_cannot_start_end_with_its_code(tmp_path: Path) -> None:
-    workers = Workers(2, sys.exit, (CANNOT_START,), str(tmp_path))
+def unheard(_: int) -> None:
+    """Take what workers tell about those that have ended."""
+
+
+def test_workers_of_which_the_first_cannot_start_end_with_its_code() -> None:
+    workers = Workers(2, sys.exit, (CANNOT_START,), on_exit=unheard, on_deaths=unheard)
 
     assert workers.run() == CANNOT_START
 
 
-def test_workers_run_until_a_signal_and_handlers_are_put_back(tmp_path: Path) -> None:
+def test_workers_run_until_a_signal_and_handlers_are_put_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    workers = Workers(1, time.sleep, (60,), str(tmp_path))
+    workers = Workers(1, time.sleep, (60,), on_exit=unheard, on_deaths=unheard)
 
     def kill_one_then_stop() -> None:
         while not workers._first:

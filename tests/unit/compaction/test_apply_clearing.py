@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.chat.details_blocks import folded_results
+from chat_proxy.chat.details_blocks import embedded_results
 from chat_proxy.chat.media import MAX_DEPTH
 from chat_proxy.chat.message import Message
 from chat_proxy.compaction.apply_clearing import RESULT_NOTE, clear, media_slots
@@ -151,7 +151,7 @@ def test_a_folded_result_no_longer_than_the_note_stays() -> None:
 def test_a_folded_result_is_shortened_inside_its_block() -> None:
     (after,) = _cleared(says(folded("f", LONG)), shortened=at((0, 0)))
 
-    (found,) = folded_results(after["content"])
+    (found,) = embedded_results(after["content"])
     assert found.name == "f"
     assert len(found.text) <= LIMIT
     assert "[Tool output truncated: omitted " in found.text

@@ -80,3 +80,19 @@ def test_with_a_low_threshold_nothing_is_waited_for_far_beyond_it() -> None:
     budget = Budget.of(100_000, {"max_tokens": 10_000}, low)
 
     assert (budget.trigger, budget.patience) == (27_000, 36_000)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reserve"),
+    [({}, 4_000), ({"max_tokens": 1_000}, 1_000), ({"max_tokens": 32_000}, 4_000)],
+)
+def test_the_longest_answer_of_the_model_is_the_default_and_the_maximum_of_the_reserve(
+    fields: dict[str, int], reserve: int
+) -> None:
+    assert Budget.of(100_000, fields, POLICY, max_output=4_000).reserve == reserve
+
+
+def test_a_reserve_that_is_set_is_not_lowered_by_the_model() -> None:
+    policy = BudgetPolicy(0.8, 0.65, 10_000)
+
+    assert Budget.of(100_000, {}, policy, max_output=4_000).reserve == 10_000

@@ -62,7 +62,7 @@ class Says:
         self._notice = notice
         self._offloads = offloads or {}
 
-    def leaves_alone(self, _: MessageFeatures) -> bool:
+    def has_nothing_to_do(self, _: MessageFeatures) -> bool:
         return False
 
     def __call__(self, conversation: Conversation, _: StageContext) -> StageResult:
@@ -78,7 +78,7 @@ class Idle:
 
     name = "idle"
 
-    def leaves_alone(self, _: MessageFeatures) -> bool:
+    def has_nothing_to_do(self, _: MessageFeatures) -> bool:
         return False
 
     def __call__(self, conversation: Conversation, _: StageContext) -> StageResult:
@@ -90,7 +90,7 @@ class Fails:
 
     name = "fails"
 
-    def leaves_alone(self, _: MessageFeatures) -> bool:
+    def has_nothing_to_do(self, _: MessageFeatures) -> bool:
         return False
 
     def __call__(self, *_: object) -> Any:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from chat_proxy.config.environment import BadConfiguration, read_settings, setting_names
+from chat_proxy.config.environment import read_settings, setting_names
+from chat_proxy.errors import BadConfiguration
 
 SECRET = "sk-canary-0123456789"
 
@@ -134,7 +135,7 @@ def test_a_secret_in_a_wrong_place_is_masked(
 def test_keys_that_are_none_do_not_open_the_door(
     value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "holds no key" in refusal(monkeypatch, AUTH_KEYS=value)
+    assert "contains no key" in refusal(monkeypatch, AUTH_KEYS=value)
 
 
 def test_what_kubernetes_sets_beside_a_service_of_this_name_is_let_be(

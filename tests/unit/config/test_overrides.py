@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from chat_proxy.config.environment import BadConfiguration, overridden
+from chat_proxy.config.environment import overridden
 from chat_proxy.config.settings import Settings
-from chat_proxy.server import make_services
+from chat_proxy.errors import BadConfiguration
 from chat_proxy.telemetry.logs import configure_logging
+from chat_proxy.wiring import make_services
 from tests.support.live import settings
 
 

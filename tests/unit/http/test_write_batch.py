@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from chat_proxy.http.write_batch import MOST_WRITES, WriteBatch
+from chat_proxy.http.write_batch import MAX_WRITES, WriteBatch
 
 pytestmark = pytest.mark.anyio
 
@@ -92,12 +92,12 @@ async def test_who_was_woken_meanwhile_is_still_waited_for() -> None:
 
 
 async def test_only_so_many_messages_are_held() -> None:
-    outbox, transport = outbox_with(2 * MOST_WRITES), Written()
+    outbox, transport = outbox_with(2 * MAX_WRITES), Written()
 
-    for number in range(MOST_WRITES):
+    for number in range(MAX_WRITES):
         outbox.send(transport, (b"%d" % number,))
 
-    assert transport.parts == [b"%d" % number for number in range(MOST_WRITES)]
+    assert transport.parts == [b"%d" % number for number in range(MAX_WRITES)]
 
 
 async def test_a_connection_that_is_gone_costs_the_others_nothing() -> None:
@@ -127,7 +127,7 @@ async def test_what_is_held_does_not_wait_for_one_long_step_after_the_other(
 ) -> None:
     """B14: a token goes on though many who were woken with it have much to do."""
     monkeypatch.setattr(
-        "chat_proxy.http.write_batch.MOST_SECONDS", 0.2
+        "chat_proxy.http.write_batch.MAX_SECONDS", 0.2
     )  # more than a busy core takes
     outbox, transport = outbox_with(3), Written()
     outbox.run()

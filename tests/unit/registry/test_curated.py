@@ -168,7 +168,7 @@ def test_fields_of_others_are_ignored(tmp_path: Path) -> None:
         ),
         (
             {"name": "a", "backend_config": {"extra_args": "--max-model-len 8192"}},
-            "entry 1 ('a'): backend_config.extra_args: must be a list of words",
+            "entry 1 ('a'): backend_config.extra_args: must be a list of arguments",
         ),
         (
             curated("a", "--max-model-len"),

@@ -24,7 +24,7 @@ def bearer(key: str) -> dict[str, str]:
 
 async def kept(proxy: Proxy, key: str) -> str:
     """Keep the text for a tenant; return its path."""
-    offloads = proxy.services.offloads
+    offloads = proxy.services.compaction.offloads
     name = offloads.id_of(tenant_of(key), TEXT)
     assert await offloads.keep(tenant_of(key), {name: TEXT}) == frozenset()
     return f"/v1/offload/{name}"

@@ -8,9 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from fastapi import FastAPI
 
-from chat_proxy.server import count_regularly, lifespan_of, make_services
+from chat_proxy.server import lifespan_of, operations_of, refresh_regularly
 from chat_proxy.telemetry.logs import configure_logging
+from chat_proxy.wiring import make_services
 from tests.support.fake_model import (
     COMPLETION,
     DONE,
@@ -253,12 +255,13 @@ async def test_counting_goes_on_after_a_mistake(monkeypatch: pytest.MonkeyPatch)
     """E10."""
     calls: list[object] = []
 
-    def fail(services: object) -> None:
-        calls.append(services)
+    def fail(operations: object) -> None:
+        calls.append(operations)
         raise RuntimeError
 
-    monkeypatch.setattr("chat_proxy.server.refresh", fail)
-    counting = asyncio.create_task(count_regularly(make_services(settings(), {}), 0.001))
+    monkeypatch.setattr("chat_proxy.routes.ops.Operations.refresh_gauges", fail)
+    operations = operations_of(make_services(settings(), {}))
+    counting = asyncio.create_task(refresh_regularly(operations, 0.001))
     await eventually(lambda: len(calls) > 3)
     assert not counting.done()
     counting.cancel()
@@ -271,10 +274,11 @@ async def test_a_proxy_that_cannot_be_opened_says_so_and_does_not_start() -> Non
     def fail() -> None:
         raise RuntimeError("sk-canary")
 
-    object.__setattr__(services, "upstream", SimpleNamespace(open=fail))
+    operations = operations_of(services)
+    object.__setattr__(services.forwarding, "upstream", SimpleNamespace(open=fail))
     configure_logging("error", "json", told)
     with pytest.raises(RuntimeError):
-        await lifespan_of(services)(None).__aenter__()
+        await lifespan_of(services, operations)(FastAPI()).__aenter__()
     configure_logging("error", "json", sys.stderr)
 
     assert json.loads(told.getvalue())["message"] == "the proxy could not start"

@@ -7,7 +7,7 @@ import pytest
 
 from chat_proxy.chat.body.request import RequestLimits
 from chat_proxy.errors import InvalidJson
-from chat_proxy.routes.read_request import INLINE_BYTES, request_in
+from chat_proxy.routes.read_request import INLINE_BYTES, parse
 
 pytestmark = pytest.mark.anyio
 
@@ -16,7 +16,7 @@ LIMITS = RequestLimits(max_depth=64, max_elements=500_000, max_messages=10_000, 
 
 async def test_the_loop_goes_on_while_a_large_body_is_read() -> None:
     body = json.dumps({"model": "m", "messages": [], "user": "x" * INLINE_BYTES}).encode()
-    reading = asyncio.ensure_future(request_in(body, LIMITS))
+    reading = asyncio.ensure_future(parse(body, LIMITS))
     ticks = 0
     while not reading.done():
         await asyncio.sleep(0)
@@ -27,7 +27,7 @@ async def test_the_loop_goes_on_while_a_large_body_is_read() -> None:
 
 
 async def test_a_small_body_is_read_at_once() -> None:
-    reading = asyncio.ensure_future(request_in(b'{"model":"m"}', LIMITS))
+    reading = asyncio.ensure_future(parse(b'{"model":"m"}', LIMITS))
     await asyncio.sleep(0)
 
     assert reading.done()
@@ -37,4 +37,4 @@ async def test_a_small_body_is_read_at_once() -> None:
 @pytest.mark.parametrize("size", [1, INLINE_BYTES])
 async def test_what_cannot_be_read_is_refused_either_way(size: int) -> None:
     with pytest.raises(InvalidJson):
-        await request_in(b"{" + b" " * size, LIMITS)
+        await parse(b"{" + b" " * size, LIMITS)

@@ -12,7 +12,7 @@ import pytest
 from chat_proxy.store.base import Store, StoreUnavailable
 from chat_proxy.store.factory import FailOpenStore, store_of
 from chat_proxy.store.memory import ROW_BYTES, MemoryStore
-from chat_proxy.store.sqlite.file import secret_beside
+from chat_proxy.store.sqlite.file import read_or_create_secret
 from chat_proxy.store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -327,7 +327,7 @@ async def test_a_required_store_that_cannot_be_had_stops_the_start(tmp_path: Pat
 def test_two_starters_agree_on_one_secret(tmp_path: Path) -> None:
     found: list[bytes] = []
     threads = [
-        threading.Thread(target=lambda: found.append(secret_beside(tmp_path / "store.db")))
+        threading.Thread(target=lambda: found.append(read_or_create_secret(tmp_path / "store.db")))
         for _ in range(8)
     ]
     for thread in threads:

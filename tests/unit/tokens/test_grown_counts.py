@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from chat_proxy.chat.body.prefixes import BodyPrefixes
-from chat_proxy.chat.body.request import ChatRequest, GrownRequest, RequestLimits, read_request
+from chat_proxy.chat.body.request import ChatRequest, PrefixedRequest, RequestLimits, read_request
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.proxy.sizing import tokenizers as counting
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers
@@ -63,7 +63,7 @@ async def test_only_what_is_new_is_read_and_counted(
         count = await tokenizers.count(request, conversation_in(request), rules)
 
         if turns > 40:
-            assert isinstance(request, GrownRequest)
+            assert isinstance(request, PrefixedRequest)
             assert "fields" not in vars(request)
         assert count == anew(read_request(body, LIMITS), counter, rules)
 
@@ -106,7 +106,7 @@ async def test_guesses_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> No
     await tokenizers.close()
 
     assert count.is_guess
-    assert request.lasting.messages > 100
+    assert request.next_prefix.messages > 100
     assert len(tokenizers._beginnings) == 0
 
 
@@ -140,7 +140,7 @@ async def test_counts_are_kept_for_so_many_messages_in_all(
         talk = [{"role": "user", "content": f"{number}"}, *[{"content": ""}] * 1_500]
         request = read_request(orjson.dumps({"messages": talk}), LIMITS, BodyPrefixes())
         await bounded.count(request, conversation_in(request), OPEN)
-        assert request.lasting.messages > 900
+        assert request.next_prefix.messages > 900
     held = len(bounded._beginnings)
     await bounded.close()
 

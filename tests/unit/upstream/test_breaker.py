@@ -132,7 +132,7 @@ def test_a_probe_that_tells_nothing_leaves_room_for_another() -> None:
     patient.lets_pass()
     assert not patient.lets_pass()
 
-    patient.breaker.undecided()
+    patient.breaker.probe_cancelled()
 
     assert patient.lets_pass()
 
@@ -152,7 +152,7 @@ def test_each_upstream_has_its_own() -> None:
 
     breakers.of("http://b/v1").check()
     assert breakers.of("http://a/v1") is breakers.of("http://a/v1")
-    assert breakers.open_ones() == 1
+    assert breakers.open_count() == 1
 
 
 @pytest.mark.anyio
@@ -173,7 +173,7 @@ async def test_a_dead_upstream_is_refused_fast_and_found_again() -> None:
         start = time.perf_counter()
         refused = await ask()
         seconds = time.perf_counter() - start
-        open_ones = proxy.services.upstream.breakers.open_ones()
+        open_count = proxy.services.forwarding.upstream.breakers.open_count()
         async with fake_model(polite, port=port):
             while (answer := await ask()).status == 503:
                 assert time.perf_counter() - start < 2
@@ -182,7 +182,7 @@ async def test_a_dead_upstream_is_refused_fast_and_found_again() -> None:
     assert (refused.status, refused.error["code"]) == (503, "upstream_unavailable")
     assert int(refused.headers["retry-after"]) >= 1
     assert seconds < 0.05
-    assert open_ones == 1
+    assert open_count == 1
     assert answer.status == 200
 
 

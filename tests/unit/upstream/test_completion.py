@@ -100,7 +100,7 @@ async def test_a_stream_is_read_to_its_end() -> None:
     assert said.text == "word0 word1 word2 "
     assert said.finish_reason == "stop"
     assert said.usage is None
-    assert (said.calls_tools, said.refuses, said.thinks) == (False, False, False)
+    assert (said.calls_tools, said.refuses) == (False, False)
 
 
 async def test_a_document_is_understood_where_a_stream_was_asked_for() -> None:
@@ -269,7 +269,6 @@ def test_thoughts_are_noticed_and_not_kept(field: str) -> None:
     """BUGS 25: they are told apart from what is said."""
     said = completion_in_events(chunk({field: "Hm."}) + chunk({"content": "So."}, "stop"))
 
-    assert said.thinks
     assert said.text == "So."
 
 

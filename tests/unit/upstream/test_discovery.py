@@ -13,7 +13,7 @@ from chat_proxy.proxy.services import Services
 from chat_proxy.telemetry.logs import configure_logging
 from chat_proxy.upstream import discovery
 from chat_proxy.upstream.client import FETCHED_BYTES, Upstream, UpstreamPolicy
-from chat_proxy.upstream.discovery import NOTHING_TOLD, Windows
+from chat_proxy.upstream.discovery import UNKNOWN_LISTING, Windows
 from tests.support.fake_model import (
     MODELS,
     FakeModel,
@@ -61,7 +61,7 @@ async def ask(client: Any) -> int:
 
 
 def window_in(services: Services, model: FakeModel) -> int | None:
-    return services.windows._known.get(model.url, NOTHING_TOLD).windows.get("fake")
+    return services.windows._known.get(model.url, UNKNOWN_LISTING).windows.get("fake")
 
 
 async def test_a_stalled_list_of_models_delays_no_chat_after_the_first(
@@ -113,7 +113,7 @@ async def test_a_first_request_that_leaves_spoils_no_other_one() -> None:
         await asyncio.sleep(0)
         first.cancel()
 
-        assert await second is NOTHING_TOLD
+        assert await second is UNKNOWN_LISTING
 
 
 async def test_the_window_is_learned_once_and_told_in_the_log() -> None:

@@ -3,10 +3,11 @@
 import httpx
 import pytest
 
-from chat_proxy.http.client.pool import Target, wire_form
+from chat_proxy.http.client.dialler import target_of
+from chat_proxy.http.client.pool import request_message
 from chat_proxy.http.headers import value_of
 from chat_proxy.upstream.client import Call, framed
-from chat_proxy.upstream.header_rules import answered, sent_on
+from chat_proxy.upstream.header_rules import answered, forwarded_headers
 from tests.support.fake_model import COMPLETION, Line, Received, answer_json, polite
 from tests.support.live import chat_body, chat_request
 from tests.support.meeting import meeting
@@ -34,7 +35,7 @@ def names(headers: object) -> list[bytes]:
     ],
 )
 def test_what_clients_say_about_a_request_is_sent_on(name: bytes) -> None:
-    assert list(sent_on([(name, b"v")])) == [(name, b"v")]
+    assert list(forwarded_headers([(name, b"v")])) == [(name, b"v")]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_what_clients_say_about_a_request_is_sent_on(name: bytes) -> None:
     ],
 )
 def test_everything_else_stays_here(name: bytes) -> None:
-    assert list(sent_on([(name, b"v")])) == []
+    assert list(forwarded_headers([(name, b"v")])) == []
 
 
 def test_what_connection_names_stays_here() -> None:
@@ -83,7 +84,7 @@ def test_what_connection_names_stays_here() -> None:
         (b"x-kept", b"1"),
     ]
 
-    assert names(sent_on(headers)) == [b"x-kept"]
+    assert names(forwarded_headers(headers)) == [b"x-kept"]
 
 
 @pytest.mark.parametrize(
@@ -138,10 +139,10 @@ def test_a_call_is_framed_by_us() -> None:
 
 @pytest.mark.parametrize("value", [b"a\r\nx: b", b"a\nx: b", b"a\0", b"\n"])
 def test_no_header_can_bring_another(value: bytes) -> None:
-    target = Target(None, "m", b"m", b"/v1/x")  # type: ignore[arg-type]
+    target = target_of(httpx.URL("http://m/v1/x"))
 
     with pytest.raises(httpx.LocalProtocolError):
-        wire_form("POST", target, [(b"x-a", value)], b"body\n")
+        request_message("POST", target, [(b"x-a", value)], b"body\n")
 
 
 @pytest.mark.anyio

@@ -49,7 +49,7 @@ def pieces_of(stream: bytes, places: list[int]) -> list[bytes]:
 def findings(pieces: list[bytes]) -> tuple[Any, ...]:
     tap = StreamTap()
     passed = b"".join(tap.feed(piece) for piece in pieces)
-    is_open = not tap.done and tap.stands_in_a_line  # nothing is written behind [DONE]
+    is_open = not tap.done and tap.is_inside_event  # nothing is written behind [DONE]
     return passed, is_open, tap.is_complete, tap.done, tap.finished, tap.failed, tap.usage
 
 
@@ -117,7 +117,7 @@ def test_it_knows_whether_an_event_is_open(line: bytes, is_open: bool) -> None:
     tap = StreamTap()
     tap.feed(line)
 
-    assert tap.stands_in_a_line is is_open
+    assert tap.is_inside_event is is_open
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_line_too_long_turns_it_off_for_good() -> None:
     assert tap.off
     assert tap.feed(b"\n\n" + DONE + delta("x")) == b"\n\n" + DONE + delta("x")
     assert tap.is_complete
-    assert tap.stands_in_a_line
+    assert tap.is_inside_event
 
 
 def test_a_line_at_the_limit_is_looked_at() -> None:

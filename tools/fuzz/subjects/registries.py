@@ -3,11 +3,11 @@
 import tempfile
 from pathlib import Path
 
-from chat_proxy.config.environment import BadConfiguration
 from chat_proxy.config.policies import model_policies
 from chat_proxy.config.settings import Settings
+from chat_proxy.errors import BadConfiguration
 from chat_proxy.registry.registry import BadRegistry, read_registry
-from chat_proxy.server import read_models
+from chat_proxy.wiring import read_models
 
 _FOLDER = Path(tempfile.gettempdir())
 

@@ -9,9 +9,9 @@ from chat_proxy.chat.body.request import (
     is_deeper_than,
     read_request,
 )
-from chat_proxy.chat.body.splice import message_slices, splice
+from chat_proxy.chat.body.splice import splice
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.chat.hash_chain import chain
+from chat_proxy.chat.hash_chain import chained
 from chat_proxy.errors import BadRequest
 from chat_proxy.tokens.counter import count_messages
 from chat_proxy.tokens.overheads import CountingRules, rules_for
@@ -42,13 +42,13 @@ def read_any_body(data: bytes) -> None:
 def _take_apart(body: bytes, fields: dict[str, Any]) -> None:
     """Find each message in the body; see the conversation in them, and count it."""
     messages = fields["messages"]
-    places = message_slices(body, fields)
-    assert [json.loads(body[place]) for place in places] == messages
+    reversed_body = splice(body, range(len(messages))[::-1], fields)
+    assert json.loads(reversed_body.removeprefix(BYTE_ORDER_MARK))["messages"] == messages[::-1]
     assert splice(body, range(len(messages)), fields) == body
     conversation = Conversation.of(messages)
     if conversation is None:
         return
-    assert len(chain(conversation.messages)) == len(messages)
+    assert len(chained(it.canonical for it in conversation.messages)) == len(messages)
     assert all(0 <= seam <= len(messages) for seam in conversation.seams)
     counted = count_messages(messages, _COUNTER, _RULES)
     assert counted is None or counted.total >= 0

@@ -1,4 +1,4 @@
-"""A body as JSON: what a fast parser may have lost is noticed, and read again by an exact one."""
+"""JSON parsing of a request body: orjson first, the exact standard-library parser if needed."""
 
 import json
 import math
@@ -7,20 +7,25 @@ from typing import Any, NoReturn
 
 import orjson
 
+from chat_proxy.chat.body.json_writer import serialise_ascii
 from chat_proxy.chat.body.stepwise_json import PairsHook, in_steps
 from chat_proxy.errors import BadRequest, InvalidEncoding, InvalidJson, InvalidNumber, TooDeep
 
 MAX_DIGITS = 1_000
 LONG_INTEGER = 2.0**63
-_MAX_LOOKS = 100
+_MAX_SEARCHES = 100
 
-# What is decided by these keys must be what the upstream reads: twice the same key is settled here.
+# The proxy decides by these keys, so it must read the same value as the upstream. A body that
+# repeats one of them is rewritten with a single value.
 _DECISIVE_KEYS = ("model", "messages", "stream", "n")
 _ESCAPED_LETTER = re.compile(rb"\\u00(?:6[14-7c-fC-F]|7[2-4])")  # any of those keys' letters
 
 
 def parse(text: bytes) -> tuple[Any, str]:
-    """Parse by orjson, or what it refuses by the standard library; tell why it did, if it did."""
+    """Return the parsed value, and why orjson rejected the text (empty if it did not).
+
+    What orjson rejects is parsed by the standard library.
+    """
     try:
         return orjson.loads(text), ""
     except orjson.JSONDecodeError as error:
@@ -28,9 +33,12 @@ def parse(text: bytes) -> tuple[Any, str]:
 
 
 def parse_leniently(text: bytes, root: PairsHook | None = None, *, stepwise: bool = False) -> Any:
-    """Accept lone surrogates and long integers; refuse NaN, infinities and endless digits."""
+    """Parse with the standard library, which accepts lone surrogates and long integers.
+
+    NaN, infinities and integers of more than `MAX_DIGITS` digits are rejected.
+    """
     if b"\0" in text[:4]:
-        raise InvalidEncoding  # UTF-16 or UTF-32, told by the zeros beside the first character
+        raise InvalidEncoding  # a zero byte near the start means UTF-16 or UTF-32
     decoder: Any = json.JSONDecoder(
         parse_constant=_refuse_number,
         parse_float=_finite,
@@ -68,18 +76,21 @@ def _bounded(digits: str) -> int:
     return int(digits)
 
 
-def may_have_lost(text: bytes, fields: dict[str, Any]) -> bool:
-    """Tell whether a key or a digit may be lost; not if the request, written again, is the same."""
+def may_be_lossy(text: bytes, fields: dict[str, Any]) -> bool:
+    """Return whether orjson may have lost a repeated key or a digit of a long integer.
+
+    If the parsed request serialises to the same bytes, nothing was lost.
+    """
     looks_compact = b'": ' not in text[:64]
-    if looks_compact and _written(fields) == text:
+    if looks_compact and _serialised(fields) == text:
         return False
-    return holds_long_integers(fields.get("messages")) or may_repeat_a_key(text, fields)
+    return has_long_integers(fields.get("messages")) or may_repeat_a_key(text, fields)
 
 
-def holds_long_integers(messages: object) -> bool:
-    """Tell whether a number in the messages may have been an integer too long for orjson.
+def has_long_integers(messages: object) -> bool:
+    """Return whether a number in the messages may have been an integer too long for orjson.
 
-    It makes floats of them; a message that is rewritten must keep every digit.
+    orjson turns such integers into floats; a rewritten message must keep every digit.
     """
     nodes: list[Any] = [messages] if type(messages) is list else []
     for node in nodes:
@@ -93,54 +104,59 @@ def holds_long_integers(messages: object) -> bool:
 
 
 def may_repeat_a_key(text: bytes, fields: dict[str, Any]) -> bool:
-    """Tell cheaply whether a decisive key could stand twice in the request.
+    """Return, by a cheap check, whether a decisive key may occur twice in the request.
 
-    One that stands in the text once cannot, unless another hides behind escaped letters. Neither
-    can one that stands as often in the parsed request, written again: then nothing was lost.
+    A key that is found once in the text cannot, unless a second one is written with escaped
+    letters. Nor can a key that is found equally often in the parsed request after
+    serialisation: then nothing was lost.
     """
-    if _hides_letters(text):
+    if _has_escaped_key_letters(text):
         return True
     keys = [b'"%b"' % key.encode() for key in _DECISIVE_KEYS if key in fields]
-    several = [key for key in keys if _may_stand_twice(key, text)]
-    if not several:
+    repeated = [key for key in keys if _may_occur_twice(key, text)]
+    if not repeated:
         return False
-    written = _written(fields)
-    return any(_times(key, text) != _times(key, written) for key in several)
+    serialised = _serialised(fields)
+    return any(_occurrences(key, text) != _occurrences(key, serialised) for key in repeated)
 
 
-def _times(key: bytes, text: bytes) -> int:
-    """Count a key, and not behind a backslash: a quotation mark may be escaped in two ways."""
+def _occurrences(key: bytes, text: bytes) -> int:
+    """Count a key, but not after a backslash: a quotation mark can be escaped in two ways."""
     return text.count(key) - text.count(b"\\" + key)
 
 
-def _may_stand_twice(key: bytes, text: bytes) -> bool:
-    """Look for a key, from behind as Python is twice as fast there, and not without end.
+def _may_occur_twice(key: bytes, text: bytes) -> bool:
+    """Return whether a key is found twice, searching at most `_MAX_SEARCHES` times.
 
-    Behind a backslash it is no key, but how a text ends that speaks of one.
+    The search runs backwards because `rfind` is twice as fast. After a backslash it is not a
+    key, but part of a string that contains its name.
     """
-    place = len(text)
+    position = len(text)
     is_seen = False
-    for _ in range(_MAX_LOOKS):
-        place = text.rfind(key, 0, place)
-        if place < 0:
+    for _ in range(_MAX_SEARCHES):
+        position = text.rfind(key, 0, position)
+        if position < 0:
             return False
-        if text[place - 1 : place] != b"\\":
+        if text[position - 1 : position] != b"\\":
             if is_seen:
                 return True
             is_seen = True
     return True
 
 
-def _hides_letters(text: bytes) -> bool:
-    """Tell whether a letter of a decisive key is escaped; the pattern alone takes its time."""
+def _has_escaped_key_letters(text: bytes) -> bool:
+    """Return whether a letter of a decisive key is escaped.
+
+    The plain searches come first because the regular expression is slow.
+    """
     if text.rfind(b"\\u00") < 0:
         return False
-    may_hide = any(text.rfind(start) >= 0 for start in (b"\\u006", b"\\u007"))
-    return may_hide and _ESCAPED_LETTER.search(text) is not None
+    may_match = any(text.rfind(start) >= 0 for start in (b"\\u006", b"\\u007"))
+    return may_match and _ESCAPED_LETTER.search(text) is not None
 
 
-def _written(fields: dict[str, Any]) -> bytes:
-    """Write a request as most clients do, to nothing if it has what orjson does not write."""
+def _serialised(fields: dict[str, Any]) -> bytes:
+    """Serialise a request as most clients do; empty if orjson cannot serialise it."""
     try:
         return orjson.dumps(fields)
     except orjson.JSONEncodeError:
@@ -150,23 +166,18 @@ def _written(fields: dict[str, Any]) -> bytes:
 def with_single_keys(
     text: bytes, fields: dict[str, Any], body: bytes
 ) -> tuple[dict[str, Any], bytes]:
-    """Write the request anew from its last values when a decisive key stands twice in it."""
+    """Return fields and body, rewritten with the last values if a decisive key is repeated."""
     exact, is_settled = settled(text)
-    return (exact, dumped(exact)) if is_settled else (fields, body)
+    return (exact, serialise_ascii(exact)) if is_settled else (fields, body)
 
 
 def settled(text: bytes, *, stepwise: bool = False) -> tuple[Any, bool]:
-    """Return the request by its last values, and whether a decisive key stood twice."""
+    """Return the request with each key's last value, and whether a decisive key was repeated."""
     names: list[str] = []
 
-    def remember(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def collect_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names[:] = [name for name, _ in pairs]
         return dict(pairs)
 
-    exact = parse_leniently(text, remember, stepwise=stepwise)
+    exact = parse_leniently(text, collect_names, stepwise=stepwise)
     return exact, any(names.count(key) > 1 for key in _DECISIVE_KEYS)
-
-
-def dumped(fields: dict[str, Any]) -> bytes:
-    """Write a request in plain ASCII, which every number and every text allows."""
-    return json.dumps(fields, separators=(",", ":")).encode("ascii")

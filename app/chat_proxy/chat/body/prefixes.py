@@ -1,8 +1,8 @@
-"""How bodies began of late: a conversation that has grown is read from where it was read before.
+"""Cache of known body prefixes, so that only the new end of a grown conversation is parsed.
 
-A client sends its whole history with every request, so that its body begins as the one before did.
-The same bytes have the same meaning. They are compared block by block, by hash, and no message is
-kept.
+A client sends its whole history with every request, so its body begins with the same bytes as the
+previous one, and the same bytes parse to the same messages. Prefixes are compared block by block,
+by hash; no message is kept.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,42 +22,43 @@ MEAN_MESSAGE_BYTES: Final = 8 * 1024
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_OPTION_BYTES: Final = 1_024
 INSIDE: Final = b'{"messages":[0,'
-"""Brings a parser where every beginning ends: inside the messages, behind a comma."""
+"""Puts a parser in the state in which every prefix ends: inside the messages, after a comma."""
 
 _MESSAGE_STARTS: Final = (b'{"role"', b'{"content"')
-_TRIES: Final = 2
+_MAX_TRIES: Final = 2
 
 
-class Beginning(NamedTuple):
-    """The first bytes of a body: whole messages, and the comma behind them."""
+class BodyPrefix(NamedTuple):
+    """The first bytes of a body: complete messages and the comma after them."""
 
     key: int = 0
-    """Names the blocks in which it ends."""
+    """Identifies the sequence of blocks in which the prefix ends."""
     end: int = 0
-    """Where the next message begins."""
+    """The offset at which the next message begins."""
     messages: int = 0
     options: Fields = {}  # noqa: RUF012
-    """What stands before the messages."""
+    """The fields before the messages."""
     shape: MessageFeatures = MessageFeatures()
     body_bytes: int = 0
-    """How long the body was from which this was learned last."""
+    """The length of the body from which this prefix was last learned."""
 
 
-NOTHING: Final = Beginning()
+NOTHING: Final = BodyPrefix()
 
 
 class BodyPrefixes:
-    """The beginnings of all bodies of late.
+    """The prefixes of recent bodies, bounded by `max_blocks` and shared by all tenants.
 
-    A key is a chain of 64-bit hashes, which are salted for each process: a collision is next to
-    impossible.
+    The key is a chain of 64-bit hashes over the blocks, salted for each process, so a collision is
+    practically impossible. An entry is found only by a body that begins with the same bytes; it
+    holds positions, message features and the options in front of the messages, but no message.
     """
 
     def __init__(self, max_blocks: int = MAX_BLOCKS) -> None:
-        self._known: GenerationCache[Beginning] = GenerationCache(max_blocks)
+        self._known: GenerationCache[BodyPrefix] = GenerationCache(max_blocks)
 
-    def find(self, body: bytes) -> Beginning:
-        """Return the longest beginning of the body that is known."""
+    def find(self, body: bytes) -> BodyPrefix:
+        """Return the longest known prefix of the body."""
         if len(body) < BLOCK_BYTES:
             return NOTHING
         found = NOTHING
@@ -69,19 +70,19 @@ class BodyPrefixes:
                 found = known
         return found
 
-    def learn(self, body: bytes, fields: Fields, begun: Beginning = NOTHING) -> Beginning:
-        """Remember how a body begins when it has grown by a block; return how, as far as known.
+    def learn(self, body: bytes, fields: Fields, prefix: BodyPrefix = NOTHING) -> BodyPrefix:
+        """Store a longer prefix if the body has grown by a block; return the longest known one.
 
-        `fields` are what stands behind the beginning that is known, or all.
+        `fields` are those parsed after the known prefix, or all fields without one.
         """
-        if len(body) < BLOCK_BYTES or not _may_grow(body, fields, begun):
-            return begun
-        blocks = _lasting_blocks(body, fields)
-        longer = _longer(body, fields, begun, blocks * BLOCK_BYTES)
+        if len(body) < BLOCK_BYTES or not _may_grow(body, fields, prefix):
+            return prefix
+        blocks = _stable_blocks(body, fields)
+        longer = _longer_prefix(body, fields, prefix, blocks * BLOCK_BYTES)
         if longer is None:
-            if begun.messages:
-                self._known.remember(begun.key, begun._replace(body_bytes=len(body)))
-            return begun
+            if prefix.messages:
+                self._known.remember(prefix.key, prefix._replace(body_bytes=len(body)))
+            return prefix
         *path, last = islice(_keys(body), blocks)
         for key in path:
             if self._known.recall(key) is None:
@@ -92,91 +93,93 @@ class BodyPrefixes:
 
 
 def _keys(body: bytes) -> Iterator[int]:
-    """Yield a key for the body's first block, for its first two blocks, and so on."""
+    """Yield the key of the body's first block, then of its first two blocks, and so on."""
     key = 0
     for start in range(0, len(body) - BLOCK_BYTES + 1, BLOCK_BYTES):
         key = hash((key, body[start : start + BLOCK_BYTES]))
         yield key
 
 
-def _may_grow(body: bytes, fields: Fields, begun: Beginning) -> bool:
-    """Tell whether it is worth a look: the body is new by a block, and its messages are short.
+def _may_grow(body: bytes, fields: Fields, prefix: BodyPrefix) -> bool:
+    """Return whether learning pays: the body has grown by a block and its messages are short.
 
-    A message that is long costs little beside its hash, and a picture not even that.
+    Parsing a long message costs little compared with hashing it, and an image even less.
     """
     size = len(body)
-    if not begun.body_bytes + BLOCK_BYTES <= size <= MAX_BODY_BYTES:
+    if not prefix.body_bytes + BLOCK_BYTES <= size <= MAX_BODY_BYTES:
         return False
     messages = fields.get("messages")
     if type(messages) is not list:
         return False
-    return size <= (begun.messages + len(messages)) * MEAN_MESSAGE_BYTES
+    return size <= (prefix.messages + len(messages)) * MEAN_MESSAGE_BYTES
 
 
-def _lasting_blocks(body: bytes, fields: Fields) -> int:
-    """Return how many blocks will probably be the same when the conversation has grown.
+def _stable_blocks(body: bytes, fields: Fields) -> int:
+    """Return how many blocks will probably be unchanged in the next request.
 
-    They end before the last message that can be seen in front of what stands behind them all.
+    They end before the start of the last message, which is searched for in front of the fields
+    that follow the messages.
     """
-    behind = _size({name: fields[name] for name in _names_behind(fields)})
-    return max(0, _last_start(body, 0, max(0, len(body) - behind))) // BLOCK_BYTES
+    bytes_after = _size({name: fields[name] for name in _names_after(fields)})
+    return max(0, _last_message_start(body, 0, max(0, len(body) - bytes_after))) // BLOCK_BYTES
 
 
-def _longer(body: bytes, fields: Fields, begun: Beginning, end: int) -> Beginning | None:
-    """Return the longest beginning up to a place, if it is longer than the one that is known."""
-    if not begun.messages and _size(_options_before(fields)) > MAX_OPTION_BYTES:
+def _longer_prefix(body: bytes, fields: Fields, prefix: BodyPrefix, end: int) -> BodyPrefix | None:
+    """Return the longest prefix up to an offset, or None if it is not longer than the known one."""
+    if not prefix.messages and _size(_options_before(fields)) > MAX_OPTION_BYTES:
         return None
-    for _ in range(_TRIES):
-        end = _last_start(body, begun.end, end)
-        if end <= begun.end:
+    for _ in range(_MAX_TRIES):
+        end = _last_message_start(body, prefix.end, end)
+        if end <= prefix.end:
             return None
-        read = _read_until(body, begun, end)
-        count = _messages_before(read.pop("messages", None), fields["messages"])
+        parsed = _parse_until(body, prefix, end)
+        count = _messages_before(parsed.pop("messages", None), fields["messages"])
         if count:
-            options = begun.options if begun.messages else read
-            return _beginning(end, fields["messages"][:count], options, begun, len(body))
+            options = prefix.options if prefix.messages else parsed
+            return _new_prefix(end, fields["messages"][:count], options, prefix, len(body))
     return None
 
 
-def _beginning(
-    end: int, messages: list[Any], options: Fields, begun: Beginning, body_bytes: int
-) -> Beginning | None:
-    more = messages[1:] if begun.messages else messages
+def _new_prefix(
+    end: int, messages: list[Any], options: Fields, prefix: BodyPrefix, body_bytes: int
+) -> BodyPrefix | None:
+    more = messages[1:] if prefix.messages else messages
     if not more or not is_list_of_objects(more) or _size(options) > MAX_OPTION_BYTES:
         return None
-    shape = begun.shape.with_more(shape_of(more))
-    return Beginning(0, end, begun.messages + len(more), options, shape, body_bytes)
+    shape = prefix.shape.combined_with(shape_of(more))
+    return BodyPrefix(0, end, prefix.messages + len(more), options, shape, body_bytes)
 
 
-def _last_start(body: bytes, start: int, end: int) -> int:
-    """Return where the last object begins that looks like a message; negative if none does."""
+def _last_message_start(body: bytes, start: int, end: int) -> int:
+    """Return the offset of the last object that looks like a message; negative if there is none."""
     return max(body.rfind(mark, start, end) for mark in _MESSAGE_STARTS)
 
 
-def _read_until(body: bytes, begun: Beginning, place: int) -> Fields:
-    """Read what stands behind a beginning up to a place, if a list goes on there: with a 0."""
-    start = INSIDE + body[begun.end : place] if begun.messages else body[:place]
+def _parse_until(body: bytes, prefix: BodyPrefix, offset: int) -> Fields:
+    """Parse what follows a prefix up to an offset; a 0 ends the list that is open there."""
+    text = INSIDE + body[prefix.end : offset] if prefix.messages else body[:offset]
     try:
-        read: Fields = orjson.loads(start + b"0]}")
+        parsed: Fields = orjson.loads(text + b"0]}")
     except orjson.JSONDecodeError:
         return {}
-    return read
+    return parsed
 
 
-def _messages_before(read: object, messages: list[Any]) -> int:
-    """Return how many messages were read up to a place, none if it is in another list.
+def _messages_before(parsed: object, messages: list[Any]) -> int:
+    """Return how many messages were parsed up to an offset; 0 if it lies in another list.
 
-    A parser that is inside the messages there is so whatever comes behind. The 0 that it was given
-    stands for a message; in another list all messages are behind it, and a 0 is the client's own.
+    Whether a parser is inside the messages at an offset depends only on the bytes before it. The
+    appended 0 takes the place of a message. If the offset lies in another list, all messages come
+    before it, and a 0 among them is the client's own.
     """
-    if type(read) is not list or not read or read[-1] != 0:
+    if type(parsed) is not list or not parsed or parsed[-1] != 0:
         return 0
-    count = len(read) - 1
+    count = len(parsed) - 1
     return count if type(messages[count]) is dict else 0
 
 
 def _size(options: Fields) -> int:
-    """Return how many bytes the options take; more than any if they are too deep to be written."""
+    """Return the serialised size of the options; the maximum if they are nested too deep."""
     try:
         return len(orjson.dumps(options))
     except orjson.JSONEncodeError:
@@ -188,6 +191,6 @@ def _options_before(fields: Fields) -> Fields:
     return {name: fields[name] for name in names[: names.index("messages")]}
 
 
-def _names_behind(fields: Fields) -> Sequence[str]:
+def _names_after(fields: Fields) -> Sequence[str]:
     names = list(fields)
     return names[names.index("messages") + 1 :]

@@ -1,4 +1,4 @@
-"""A chat request: the client's bytes, and what must be known of them to send them on."""
+"""A chat request: the client's bytes and the parsed fields that the proxy needs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from typing import Any
 import orjson
 
 from chat_proxy.caches import cached_once
+from chat_proxy.chat.body.json_writer import serialise_ascii
 from chat_proxy.chat.body.parsing import (
-    dumped,
-    holds_long_integers,
-    may_have_lost,
+    has_long_integers,
+    may_be_lossy,
     may_repeat_a_key,
     parse,
     parse_leniently,
     settled,
     with_single_keys,
 )
-from chat_proxy.chat.body.prefixes import INSIDE, NOTHING, Beginning, BodyPrefixes
-from chat_proxy.chat.conversation import Conversation, GrownConversation
+from chat_proxy.chat.body.prefixes import BLOCK_BYTES, INSIDE, NOTHING, BodyPrefix, BodyPrefixes
+from chat_proxy.chat.conversation import Conversation, PrefixedConversation
 from chat_proxy.chat.message_features import is_list_of_objects
 from chat_proxy.errors import BadRequest, InvalidJsonRoot, InvalidValue, TooComplex, TooDeep
 
@@ -32,7 +32,7 @@ _NESTING = (dict, list)
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """How large a request's structure may be."""
+    """Limits on the structure of a request."""
 
     max_depth: int
     max_elements: int
@@ -41,139 +41,138 @@ class RequestLimits:
 
 
 class ChatRequest:
-    """A request that was read once; `body` is what the upstream gets when nothing is changed."""
+    """A parsed request; `body` is what is sent upstream if nothing is changed."""
 
     def __init__(
         self,
         body: bytes,
         fields: dict[str, Any],
         has_lone_surrogates: bool = False,
-        lasting: Beginning = NOTHING,
+        next_prefix: BodyPrefix = NOTHING,
     ) -> None:
         self.body = body
         self.options = fields
-        """All fields; where only the last messages were read, without any."""
+        """All fields; without the messages if only the last ones were parsed."""
         self.has_lone_surrogates = has_lone_surrogates
-        """Whether a text is cut through a character; nobody looks for it in the largest bodies."""
-        self.lasting = lasting
-        """How the conversation's next body will begin, as far as that is known."""
+        """Whether a string contains half of a surrogate pair; not checked in the largest bodies."""
+        self.next_prefix = next_prefix
+        """The prefix that the conversation's next body will probably have, as far as known."""
         model = fields.get("model")
         self.model = model if isinstance(model, str) else ""
-        """The model's name, empty if the client sent none."""
+        """The model name, empty if the client sent none."""
+        self.streams = fields.get("stream") is True
+        """Whether the client asked for a stream, which only the JSON value `true` does."""
+        self.conversation = self._conversation()
+        """The messages; None if they are not a list of objects."""
 
     @cached_once
     def fields(self) -> dict[str, Any]:
-        """All fields."""
+        """All fields of the request."""
         return self.options
 
-    @cached_once
-    def conversation(self) -> Conversation | None:
-        """The messages; None if their shape is not understood."""
+    def _conversation(self) -> Conversation | None:
         return Conversation.of(self.options.get("messages"))
 
-    @property
-    def streams(self) -> bool:
-        """Whether the client asked for a stream: only JSON's true does."""
-        return self.options.get("stream") is True
 
+class PrefixedRequest(ChatRequest):
+    """A request with a known prefix: its first messages are parsed only when they are needed."""
 
-class GrownRequest(ChatRequest):
-    """A request that begins as one before: its first messages are read when they are asked for."""
+    conversation: Conversation
 
     def __init__(
         self,
         body: bytes,
         options: dict[str, Any],
-        beginning: Beginning,
+        beginning: BodyPrefix,
         rest: list[dict[str, Any]],
-        lasting: Beginning,
+        next_prefix: BodyPrefix,
     ) -> None:
-        super().__init__(body, options, lasting=lasting)
         self._beginning = beginning
-        self._rest = rest
+        self._grown = PrefixedConversation(beginning, rest, partial(_messages_in, body))
+        super().__init__(body, options, next_prefix=next_prefix)
 
     @cached_once
     def fields(self) -> dict[str, Any]:
-        """All fields, as they stand in the body."""
-        messages = self.conversation.fields
+        """All fields, in the order of the body."""
+        messages = self._grown.fields
         return {**self._beginning.options, "messages": messages, **self.options}
 
-    @cached_once
-    def conversation(self) -> Conversation:
-        """The messages."""
-        return GrownConversation(self._beginning, self._rest, partial(_messages_in, self.body))
+    def _conversation(self) -> Conversation:
+        return self._grown
 
 
 def _messages_in(body: bytes) -> list[dict[str, Any]]:
-    """Return all messages; that they can be read is known of the beginning and of the rest."""
+    """Parse all messages, which cannot fail: prefix and remainder are known to be valid."""
     messages: list[dict[str, Any]] = orjson.loads(body)["messages"]
     return messages
 
 
 def read_request(
-    body: bytes, limits: RequestLimits, beginnings: BodyPrefixes | None = None
+    body: bytes, limits: RequestLimits, prefixes: BodyPrefixes | None = None
 ) -> ChatRequest:
-    """Return the request, or raise the BadRequest that says why it cannot be read.
+    """Return the parsed request, or raise the BadRequest that explains why it is invalid.
 
-    One that begins as one before is read from there on.
+    A body with a known prefix is parsed only after that prefix.
     """
     text = body.removeprefix(BYTE_ORDER_MARK)
     _check_elements(text, limits.max_elements)
     if len(text) > STEPWISE_BYTES:
         return _read_stepwise(text, body, limits)
-    if beginnings is not None and text is body:
-        grown = _read_on(body, limits, beginnings)
-        return grown or _read_whole(text, body, limits, beginnings)
+    if prefixes is not None and text is body and len(body) >= BLOCK_BYTES:
+        grown = _read_after_prefix(body, limits, prefixes)
+        return grown or _read_whole(text, body, limits, prefixes)
     return _read_whole(text, body, limits)
 
 
-def _read_on(body: bytes, limits: RequestLimits, beginnings: BodyPrefixes) -> ChatRequest | None:
-    """Read what stands behind a beginning that is known; None if the whole must be looked at.
+def _read_after_prefix(
+    body: bytes, limits: RequestLimits, prefixes: BodyPrefixes
+) -> ChatRequest | None:
+    """Parse what follows a known prefix; None if the whole body must be parsed.
 
-    The rest can be read from there exactly if the whole can be read.
+    The remainder parses from there if and only if the whole body does.
     """
-    begun = beginnings.find(body)
-    if begun is NOTHING or not begun.messages:
+    prefix = prefixes.find(body)
+    if prefix is NOTHING or not prefix.messages:
         return None
-    behind = INSIDE + body[begun.end :]
+    remainder = INSIDE + body[prefix.end :]
     try:
-        fields = orjson.loads(behind)
+        fields = orjson.loads(remainder)
     except orjson.JSONDecodeError:
         return None
-    if may_have_lost(behind, fields) or not begun.options.keys().isdisjoint(fields):
+    if may_be_lossy(remainder, fields) or not prefix.options.keys().isdisjoint(fields):
         return None
     rest = fields["messages"][1:]
-    if _is_too_deep(fields, behind, limits) or not is_list_of_objects(rest):
+    if _is_too_deep(fields, remainder, limits) or not is_list_of_objects(rest):
         return None
-    options = {**begun.options, **fields}
+    options = {**prefix.options, **fields}
     del options["messages"]
-    if _complaint_about(begun.messages + len(rest), options.get("n"), limits):
+    if _limit_error(prefix.messages + len(rest), options.get("n"), limits):
         return None
-    lasting = beginnings.learn(body, fields, begun)
-    return GrownRequest(body, options, begun, rest, lasting)
+    next_prefix = prefixes.learn(body, fields, prefix)
+    return PrefixedRequest(body, options, prefix, rest, next_prefix)
 
 
 def _read_whole(
-    text: bytes, body: bytes, limits: RequestLimits, beginnings: BodyPrefixes | None = None
+    text: bytes, body: bytes, limits: RequestLimits, prefixes: BodyPrefixes | None = None
 ) -> ChatRequest:
     fields, refusal = parse(text)
     _check_structure(fields, limits, text)
-    lasting = NOTHING
-    if may_have_lost(text, fields):
-        if holds_long_integers(fields.get("messages")):
+    next_prefix = NOTHING
+    if may_be_lossy(text, fields):
+        if has_long_integers(fields.get("messages")):
             fields = parse_leniently(text)
         if may_repeat_a_key(text, fields):
             fields, body = with_single_keys(text, fields, body)
-    elif beginnings is not None and not refusal:
-        lasting = beginnings.learn(body, fields)
-    return ChatRequest(body, fields, "surrogate" in refusal, lasting)
+    elif prefixes is not None and not refusal:
+        next_prefix = prefixes.learn(body, fields)
+    return ChatRequest(body, fields, "surrogate" in refusal, next_prefix)
 
 
 def _read_stepwise(text: bytes, body: bytes, limits: RequestLimits) -> ChatRequest:
-    """Read a large body without one long step; the parser for small ones would be one."""
+    """Parse a large body in many short steps; orjson would hold the GIL for the whole of it."""
     fields, is_settled = settled(text, stepwise=True)
     _check_structure(fields, limits, text)
-    return ChatRequest(dumped(fields) if is_settled else body, fields)
+    return ChatRequest(serialise_ascii(fields) if is_settled else body, fields)
 
 
 def _check_structure(fields: object, limits: RequestLimits, text: bytes) -> None:
@@ -183,20 +182,20 @@ def _check_structure(fields: object, limits: RequestLimits, text: bytes) -> None
         raise TooDeep(f"The body is nested deeper than {limits.max_depth} levels.")
     messages = fields.get("messages")
     count = len(messages) if isinstance(messages, list) else 0
-    complaint = _complaint_about(count, fields.get("n"), limits)
-    if complaint is not None:
-        raise complaint
+    error = _limit_error(count, fields.get("n"), limits)
+    if error is not None:
+        raise error
 
 
 def _is_too_deep(fields: object, text: bytes, limits: RequestLimits) -> bool:
-    """Tell whether what was read is nested too deep: a small text by its few brackets."""
-    if len(text) <= GLANCE_BYTES and _marks_in(text, (b"{", b"[")) <= limits.max_depth:
+    """Return whether the fields are nested too deep; a small text with few brackets is not."""
+    if len(text) <= GLANCE_BYTES and _count_marks(text, (b"{", b"[")) <= limits.max_depth:
         return False
     return is_deeper_than(limits.max_depth, fields)
 
 
 def is_deeper_than(limit: int, value: object) -> bool:
-    """Tell whether lists and objects are nested more than `limit` deep."""
+    """Return whether lists and objects are nested more than `limit` levels deep."""
     level: list[Any] = [value]
     for _ in range(limit):
         level = [
@@ -211,26 +210,29 @@ def is_deeper_than(limit: int, value: object) -> bool:
 
 
 def _check_elements(text: bytes, max_elements: int) -> None:
-    """Count by slices, so that a body made of nothing else is refused at its first megabytes."""
+    """Raise TooComplex if the body has too many elements.
+
+    The count goes slice by slice, so that an extreme body is rejected within its first megabytes.
+    """
     if len(text) <= max_elements:
         return
     elements = 0
     for start in range(0, len(text), _SLICE_BYTES):
-        elements += _marks_in(text[start : start + _SLICE_BYTES], (b"{", b"[", b","))
+        elements += _count_marks(text[start : start + _SLICE_BYTES], (b"{", b"[", b","))
         if elements > max_elements:
             raise TooComplex(f"The body has more than {max_elements} elements.")
 
 
-def _marks_in(text: bytes, marks: Iterable[bytes]) -> int:
-    """Count the marks: `replace` leaps from one to the next, `count` looks at every byte."""
+def _count_marks(text: bytes, marks: Iterable[bytes]) -> int:
+    """Count the marks; `replace` jumps from one to the next, while `count` reads every byte."""
     count = 0
     for mark in marks:
         count += len(text) - len(text.replace(mark, b""))
     return count
 
 
-def _complaint_about(messages: int, choices: object, limits: RequestLimits) -> BadRequest | None:
-    """Return the error that says of what there are too many, if there are."""
+def _limit_error(messages: int, choices: object, limits: RequestLimits) -> BadRequest | None:
+    """Return the error for too many messages or choices, if there are too many."""
     if messages > limits.max_messages:
         return InvalidValue(
             f"At most {limits.max_messages} messages are allowed.", param="messages"

@@ -1,4 +1,4 @@
-"""Exchange a body's messages and leave every other byte where it is."""
+"""Replace the messages of a body and keep every other byte."""
 
 import json
 import re
@@ -9,15 +9,17 @@ from typing import Any
 
 import orjson
 
-_BETWEEN = re.compile(r"[ \t\r\n,:]*+")
+from chat_proxy.chat.body.json_writer import serialise
 
-# Numbers are only passed over here: as text they cost nothing and cannot be too long.
+_SEPARATORS = re.compile(r"[ \t\r\n,:]*+")
+
+# Numbers are only skipped here: as strings they need no conversion and cannot be too long.
 _reader = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """Where each message stands, and all of them: `start:stop`."""
+    """The offsets of each message, and of all of them together: `start:stop`."""
 
     start: int
     stop: int
@@ -27,34 +29,29 @@ class _Array:
 def splice(
     body: bytes, messages: Sequence[int | dict[str, Any]], fields: dict[str, Any] | None = None
 ) -> bytes:
-    """Return the body with other messages; a number stands for the client's own, byte for byte.
+    """Return the body with other messages; an index means the client's message, byte for byte.
 
-    `fields`, the body as it was parsed, spares reading it again.
+    `fields` is the parsed body; passing it avoids parsing the body again.
     """
     array = _find(body, fields)
     if list(messages) == list(range(len(array.items))):
         return body
-    inside = b",".join(_written(body, array.items, messages))
+    inside = b",".join(_serialised(body, array.items, messages))
     return b"".join((body[: array.start], inside, body[array.stop :]))
 
 
-def written_messages(
+def serialise_messages(
     body: bytes, messages: Sequence[int | dict[str, Any]], fields: dict[str, Any] | None = None
 ) -> bytes:
-    """Return such messages as an array alone, for a body of our own."""
+    """Return the messages as a JSON array, for a body that the proxy writes itself."""
     array = _find(body, fields)
-    return b"[" + b",".join(_written(body, array.items, messages)) + b"]"
+    return b"[" + b",".join(_serialised(body, array.items, messages)) + b"]"
 
 
-def message_slices(body: bytes, fields: dict[str, Any] | None = None) -> list[slice]:
-    """Return where each message stands in the body."""
-    return _find(body, fields).items
-
-
-def _written(
+def _serialised(
     body: bytes, items: list[slice], messages: Sequence[int | dict[str, Any]]
 ) -> Iterator[bytes]:
-    """Yield new messages, and runs of the client's own with all that stands between them."""
+    """Yield new messages, and runs of the client's messages with the bytes between them."""
     run: range | None = None
     for message in messages:
         if isinstance(message, int) and run and message == run.stop:
@@ -66,34 +63,29 @@ def _written(
             run = range(message, message + 1)
         else:
             run = None
-            yield dumped(message)
+            yield serialise(message)
     if run:
         yield body[items[run[0]].start : items[run[-1]].stop]
 
 
-def dumped(message: dict[str, Any]) -> bytes:
-    """Write a message; what orjson refuses, lone surrogates and long integers, in plain ASCII."""
-    try:
-        return orjson.dumps(message)
-    except TypeError:
-        return json.dumps(message, separators=(",", ":")).encode("ascii")
-
-
 def _find(body: bytes, fields: dict[str, Any] | None) -> _Array:
-    return (_by_writing(body, fields) if fields else None) or _by_reading(body)
+    return (_find_by_serialising(body, fields) if fields else None) or _find_by_parsing(body)
 
 
-def _by_writing(body: bytes, fields: dict[str, Any]) -> _Array | None:
-    """Find the messages by lengths alone if the client writes JSON as we do; nearly all do."""
+def _find_by_serialising(body: bytes, fields: dict[str, Any]) -> _Array | None:
+    """Find the messages by their serialised lengths if the client writes JSON as orjson does.
+
+    Nearly all clients do.
+    """
     messages = fields.get("messages")
     if type(messages) is not list or not messages:
         return None
     names = list(fields)
-    place = names.index("messages")
+    index = names.index("messages")
     try:
-        before = orjson.dumps({name: fields[name] for name in names[:place]})
-        after = orjson.dumps({name: fields[name] for name in names[place + 1 :]})
-        head = before[:-1] + (b"," if place else b"") + b'"messages":['
+        before = orjson.dumps({name: fields[name] for name in names[:index]})
+        after = orjson.dumps({name: fields[name] for name in names[index + 1 :]})
+        head = before[:-1] + (b"," if index else b"") + b'"messages":['
         tail = b"]" + (b"," if len(after) > 2 else b"") + after[1:]
         items = _same_items(body, messages, len(head)) if body.startswith(head) else []
     except TypeError:
@@ -104,7 +96,7 @@ def _by_writing(body: bytes, fields: dict[str, Any]) -> _Array | None:
 
 
 def _same_items(body: bytes, messages: list[Any], start: int) -> list[slice]:
-    """Return where the messages stand if from `start` on they stand as we write them."""
+    """Return the offsets of the messages if the body, from `start` on, has them as orjson does."""
     items = []
     for message in messages:
         text = orjson.dumps(message)
@@ -116,19 +108,19 @@ def _same_items(body: bytes, messages: list[Any], start: int) -> list[slice]:
     return items
 
 
-def _by_reading(body: bytes) -> _Array:
-    """Find the messages in any JSON object; of two arrays of that name the last one counts."""
+def _find_by_parsing(body: bytes) -> _Array:
+    """Find the messages in any JSON object; the last array counts if the key is repeated."""
     text = body.decode()
     bounds: list[int] = []
-    position = _past(text, text.index("{") + 1)
+    position = _skip_separators(text, text.index("{") + 1)
     while text[position] != "}":
         key, position = _reader.raw_decode(text, position)
-        position = _past(text, position)
+        position = _skip_separators(text, position)
         if key == "messages":
             bounds, position = _bounds_of_items(text, position)
         else:
             _, position = _reader.raw_decode(text, position)
-        position = _past(text, position)
+        position = _skip_separators(text, position)
     if not bounds:
         raise ValueError("The body has no array of messages.")
     start, *edges, stop = bounds if text.isascii() else _in_bytes(text, bounds)
@@ -141,22 +133,22 @@ def _bounds_of_items(text: str, position: int) -> tuple[list[int], int]:
     if text[position] != "[":
         return [], _reader.raw_decode(text, position)[1]
     bounds = [position + 1]
-    position = _past(text, position + 1)
+    position = _skip_separators(text, position + 1)
     while text[position] != "]":
         bounds.append(position)
         _, end = _reader.raw_decode(text, position)
         bounds.append(end)
-        position = _past(text, end)
+        position = _skip_separators(text, end)
     return [*bounds, position], position + 1
 
 
-def _past(text: str, position: int) -> int:
-    """Return the position behind blanks, commas and colons."""
-    match = _BETWEEN.match(text, position)
+def _skip_separators(text: str, position: int) -> int:
+    """Return the position after blanks, commas and colons."""
+    match = _SEPARATORS.match(text, position)
     return match.end() if match else position
 
 
 def _in_bytes(text: str, positions: list[int]) -> list[int]:
-    """Turn rising positions in the text into positions in its UTF-8."""
+    """Convert ascending character positions to byte positions in UTF-8."""
     spans = pairwise([0, *positions])
     return list(accumulate(len(text[start:end].encode()) for start, end in spans))

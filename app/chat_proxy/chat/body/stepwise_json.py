@@ -1,7 +1,7 @@
-"""Parsing a large document value by value instead of in one go.
+"""A JSON scanner that parses a large document value by value instead of in one call.
 
-A thread that does so lets others run between two values; one call for it all would hold up the
-whole process, as the interpreter cannot be taken from a parser.
+A single call would hold the GIL for the whole document and block the process; between two values
+other threads can run.
 """
 
 from collections.abc import Callable
@@ -15,23 +15,23 @@ LEVELS = 4  # request, messages, message, parts
 
 
 def in_steps(scan: Scan, root: PairsHook | None = None, levels: int = LEVELS) -> Scan:
-    """Return a scanner that goes through the outer levels itself; `root` gets the outermost pairs.
+    """Return a scanner that walks the outer levels in Python; `root` receives the outermost pairs.
 
-    It takes the standard library's own way for when its C scanner is missing.
+    It uses the functions that the standard library has for builds without its C scanner.
     """
     if not levels:
         return scan
     inner = in_steps(scan, None, levels - 1)
     names: dict[str, str] = {}
 
-    def scan_once(text: str, place: int) -> tuple[Any, int]:
-        opening = text[place : place + 1]
+    def scan_once(text: str, position: int) -> tuple[Any, int]:
+        opening = text[position : position + 1]
         if opening == "{":
-            found = JSONObject((text, place + 1), True, inner, None, root, names)
+            found = JSONObject((text, position + 1), True, inner, None, root, names)
         elif opening == "[":
-            found = JSONArray((text, place + 1), inner)
+            found = JSONArray((text, position + 1), inner)
         else:
-            found = scan(text, place)
+            found = scan(text, position)
         value, end = found
         return value, end
 

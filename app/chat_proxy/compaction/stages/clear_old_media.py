@@ -1,4 +1,4 @@
-"""The stage that decides which old media a conversation can do without."""
+"""The stage that decides which old media to clear."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from chat_proxy.compaction.tool_results import seen_until
 
 @dataclass(frozen=True, slots=True)
 class ClearOldMediaPolicy:
-    """How many of the newest media stay, of those that tools returned and of all others."""
+    """How many of the newest media are kept: those that tools returned, and all others."""
 
     enabled: bool
     keep_user_media: int
@@ -23,14 +23,15 @@ class ClearOldMediaPolicy:
 class _Medium(NamedTuple):
     message: int
     place: Place
-    is_of_tool: bool
+    is_from_tool: bool
     gain: int
 
 
 class ClearOldMedia:
-    """Give up old pictures, sound, films and files for a note that says what they were.
+    """Replace old images, audio, video and files by a note with their type.
 
-    What the user has just sent stays, and so does what the model has not seen yet.
+    Media in the user messages of the current turn are kept, and media that the model has not seen
+    yet.
     """
 
     name = "clear_old_media"
@@ -39,34 +40,34 @@ class ClearOldMedia:
         self._policy = policy
 
     def __call__(self, conversation: Conversation, done: Clearing, pressure: Pressure) -> Clearing:
-        """Decide what goes beyond what is gone already."""
+        """Return the media to clear in addition to `done`."""
         if not self._policy.enabled:
             return Clearing()
-        media = [medium for medium in _media(conversation, pressure) if _is_there(medium, done)]
-        of_tools = [medium for medium in media if medium.is_of_tool]
-        others = [medium for medium in media if not medium.is_of_tool]
+        media = [medium for medium in _media(conversation, pressure) if _is_present(medium, done)]
+        from_tools = [medium for medium in media if medium.is_from_tool]
+        others = [medium for medium in media if not medium.is_from_tool]
         old = [
-            *of_tools[: max(0, len(of_tools) - self._policy.keep_tool_media)],
+            *from_tools[: max(0, len(from_tools) - self._policy.keep_tool_media)],
             *others[: max(0, len(others) - self._policy.keep_user_media)],
         ]
-        free = _free_indexes(conversation)
-        places = (medium.place for medium in old if medium.message in free and medium.gain > 0)
+        clearable = _clearable_indexes(conversation)
+        places = (medium.place for medium in old if medium.message in clearable and medium.gain > 0)
         return Clearing(media=frozenset(places))
 
 
-def _is_there(medium: _Medium, done: Clearing) -> bool:
+def _is_present(medium: _Medium, done: Clearing) -> bool:
     return medium.place not in done.media and Place(medium.place.origin) not in done.results
 
 
-def _free_indexes(conversation: Conversation) -> set[int]:
-    """Return the messages whose media may go: neither instructions nor what is being asked."""
-    free = set(range(conversation.instructions, seen_until(conversation)))
+def _clearable_indexes(conversation: Conversation) -> set[int]:
+    """Return the messages whose media may be cleared: no instructions, no current user messages."""
+    clearable = set(range(conversation.instructions, seen_until(conversation)))
     turn = conversation.current_turn
-    return free.difference(turn.users) if turn else free
+    return clearable.difference(turn.users) if turn else clearable
 
 
 def _media(conversation: Conversation, pressure: Pressure) -> Iterator[_Medium]:
-    """Yield the media of the client's own messages, the oldest first."""
+    """Yield the media of the client's own messages, oldest first."""
     for index, message in enumerate(conversation.messages):
         origin = conversation.origins[index]
         if origin is None or type(message.content) not in (list, dict):

@@ -1,4 +1,4 @@
-"""How hard a conversation presses against its window, and the stages that act only then."""
+"""The interface of the clear stages, which act on a conversation that nears its window."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ from chat_proxy.compaction.clearing import Clearing
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """The sizes that the clear stages weigh, in tokens as the upstream counts them."""
+    """The sizes that the clear stages compare, in tokens as the upstream counts them."""
 
     budget: Budget
     sizes: Sequence[int]
-    """Each message of the conversation."""
+    """The tokens of each message of the conversation."""
     count: Callable[[str], int]
-    """A text."""
+    """Returns the tokens of a text."""
     weigh_media: Callable[[int], Sequence[int]]
-    """The media of the message at an index, in their order."""
+    """Returns the tokens of each medium of the message at an index, in order."""
     excess: int
-    """How much must go until the prompt is at 60 % of the trigger; negative: nothing must."""
+    """The tokens above 60 % of the trigger, which must be removed; negative: none."""
 
 
 class ClearStage(Protocol):
-    """A pure step that changes nothing itself, but decides what is to be cleared."""
+    """A pure step that decides what to clear, and changes nothing itself."""
 
     name: str
 
     def __call__(self, conversation: Conversation, done: Clearing, pressure: Pressure) -> Clearing:
-        """Return what is to be cleared beyond `done`, which the conversation is already without."""
+        """Return what to clear in addition to `done`, which the conversation already lacks."""
         ...

@@ -1,4 +1,4 @@
-"""Older turns go once a conversation has an image: on a small window it fills the rest."""
+"""The stage that drops older turns once a conversation has an image, which fills small windows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,23 +8,23 @@ from chat_proxy.chat.media import media_in
 from chat_proxy.chat.message_features import MessageFeatures
 from chat_proxy.compaction.stages.stage import StageContext, StageResult
 
-# A film is a row of images to the model.
-_SEEN_KINDS = ("image", "video")
+# To the model, a video is a sequence of images.
+_VISUAL_KINDS = ("image", "video")
 
 
 @dataclass(frozen=True, slots=True)
 class LimitVisionHistoryPolicy:
-    """What stays of a conversation with images beside its current turn."""
+    """What is kept of a conversation with images besides its current turn."""
 
     enabled: bool
     keep_system: bool
-    """System and developer messages stay, wherever they stand."""
+    """Whether system and developer messages are kept, at any position."""
     keep_last_n_turns: int
-    """Turns that stay before the current one."""
+    """How many turns before the current one are kept."""
 
 
 class LimitVisionHistory:
-    """Keep the instructions, the last turns and the current one, if there is an image anywhere.
+    """Keep only the instructions, the last turns and the current one if there is an image.
 
     Turns begin and end between groups, so no call loses its result, however late it came.
     """
@@ -34,13 +34,13 @@ class LimitVisionHistory:
     def __init__(self, policy: LimitVisionHistoryPolicy) -> None:
         self._policy = policy
 
-    def leaves_alone(self, shape: MessageFeatures) -> bool:
-        """Tell at a glance that there are no media."""
+    def has_nothing_to_do(self, shape: MessageFeatures) -> bool:
+        """Return whether there are no media, by the message features alone."""
         return shape.is_plain
 
     def __call__(self, conversation: Conversation, context: StageContext) -> StageResult:
-        """Drop the older turns of a conversation that the model is to look at."""
-        if not self._policy.enabled or context.can_see is False or not _shows(conversation):
+        """Drop the older turns of a conversation with images, unless the model has no vision."""
+        if not self._policy.enabled or context.can_see is False or not _has_images(conversation):
             return StageResult(conversation)
         kept = conversation.only(self._kept(conversation))
         if kept is conversation:
@@ -48,7 +48,7 @@ class LimitVisionHistory:
         return StageResult(kept, notice=self._notice(len(conversation), len(kept)))
 
     def _kept(self, conversation: Conversation) -> Sequence[int]:
-        """Return the places of the messages that stay; instructions alone all stay."""
+        """Return the indexes of the messages to keep: all if there are only instructions."""
         turns = conversation.turns
         if not turns:
             return range(len(conversation))
@@ -67,10 +67,10 @@ class LimitVisionHistory:
         )
 
 
-def _shows(conversation: Conversation) -> bool:
-    """Tell whether there is an image or film anywhere, in a tool's result too."""
+def _has_images(conversation: Conversation) -> bool:
+    """Return whether there is an image or video anywhere, tool results included."""
     return any(
-        medium.kind in _SEEN_KINDS
+        medium.kind in _VISUAL_KINDS
         for fields in conversation.fields
         if type(fields.get("content")) in (list, dict)
         for medium in media_in(fields)

@@ -1,4 +1,4 @@
-"""The order of the stages, read from top to bottom."""
+"""The stages in the order in which they run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from chat_proxy.compaction.stages.truncate_tool_output import (
 
 @dataclass(frozen=True, slots=True)
 class StagePolicies:
-    """Every stage's policy."""
+    """The policies of all stages."""
 
     limit_vision_history: LimitVisionHistoryPolicy
     strip_media: StripMediaPolicy
@@ -33,7 +33,7 @@ class StagePolicies:
 
 
 def trimming_stages(policies: StagePolicies) -> Iterator[Stage]:
-    """Yield the stages that every request goes through."""
+    """Yield the stages that run on every request."""
     if policies.limit_vision_history.enabled:
         yield LimitVisionHistory(policies.limit_vision_history)
     if policies.strip_media.enabled:
@@ -43,7 +43,7 @@ def trimming_stages(policies: StagePolicies) -> Iterator[Stage]:
 
 
 def clearing_stages(policies: StagePolicies) -> Iterator[ClearStage]:
-    """Yield the stages for a conversation that presses against its window, or was left alone."""
+    """Yield the stages for a conversation that nears its window, or was idle."""
     if policies.clear_old_tool_output.enabled:
         yield ClearOldToolOutput(policies.clear_old_tool_output)
     if policies.clear_old_media.enabled:

@@ -1,4 +1,4 @@
-"""What a stage gets and what it gives back."""
+"""The interface of the trimming stages: their context and their result."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -11,26 +11,26 @@ NOTHING_CUT: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class StageContext(NamedTuple):
-    """What a stage may know beside the conversation and its own policy."""
+    """What a stage may use besides the conversation and its own policy."""
 
     can_see: bool | None = None
-    """Whether the model takes images; None if nobody said."""
+    """Whether the model accepts images; None if unknown."""
     offload_id: Callable[[str], str] | None = None
-    """Names the place where a text that is cut is kept whole; None: no text is kept."""
+    """Returns the id under which the full text is stored; None: no text is stored."""
     file_of: Callable[[str], str] | None = None
-    """Names the file that has such a text, for agents that can read it; None: no file is told."""
+    """Returns the file with the text of an id, for agents that can read it; None: name no file."""
     whole: frozenset[str] = frozenset()
-    """Offload ids of texts that could not be kept, and so must not be cut."""
+    """Offload ids of texts that could not be stored, and so must not be truncated."""
 
 
 class StageResult(NamedTuple):
-    """A conversation after a stage: the very same object if there was nothing to do."""
+    """A conversation after a stage: the same object if there was nothing to do."""
 
     conversation: Conversation
     offloads: Mapping[str, str] = NOTHING_CUT
-    """Texts that were cut, by offload id; to be kept before the conversation is used."""
+    """The full texts of what was truncated, by offload id; store them before sending."""
     notice: str = ""
-    """A sentence for the log, without a word of the conversation."""
+    """A sentence for the log, without any text of the conversation."""
 
 
 class Stage(Protocol):
@@ -38,10 +38,13 @@ class Stage(Protocol):
 
     name: str
 
-    def leaves_alone(self, shape: MessageFeatures) -> bool:
-        """Tell at a glance that there is nothing to do, in these messages or some of them."""
+    def has_nothing_to_do(self, shape: MessageFeatures) -> bool:
+        """Return whether messages with these features, or some of them, need no change.
+
+        This must be cheap: it runs before the stage.
+        """
         ...
 
     def __call__(self, conversation: Conversation, context: StageContext) -> StageResult:
-        """Return the conversation, smaller or as it was."""
+        """Return the conversation, smaller or unchanged."""
         ...

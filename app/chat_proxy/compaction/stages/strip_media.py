@@ -1,4 +1,4 @@
-"""Media become short notes for a model that cannot see: it would refuse the request."""
+"""The stage that replaces media by short notes for a model without vision, which refuses them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from chat_proxy.compaction.stages.stage import StageContext, StageResult
 
 @dataclass(frozen=True, slots=True)
 class StripMediaPolicy:
-    """Whether models that cannot see are spared media."""
+    """Whether media are removed for models without vision."""
 
     enabled: bool
 
 
 class StripMedia:
-    """Replace images, sound, films and files by what they are, nested ones too.
+    """Replace images, audio, video and files by a note with their type, nested ones too.
 
-    Every message stays in its place with its texts and fields, so pairs hold.
+    Every message keeps its position, texts and fields, so pairs of call and result stay valid.
     """
 
     name = "strip_media"
@@ -29,12 +29,12 @@ class StripMedia:
     def __init__(self, policy: StripMediaPolicy) -> None:
         self._enabled = policy.enabled
 
-    def leaves_alone(self, shape: MessageFeatures) -> bool:
-        """Tell at a glance that there are no media."""
+    def has_nothing_to_do(self, shape: MessageFeatures) -> bool:
+        """Return whether there are no media, by the message features alone."""
         return shape.is_plain
 
     def __call__(self, conversation: Conversation, context: StageContext) -> StageResult:
-        """Strip every medium if the model is known not to see."""
+        """Replace every medium if the model is known to have no vision."""
         if not self._enabled or context.can_see is not False:
             return StageResult(conversation)
         changed = {}
@@ -49,7 +49,7 @@ def _stripped(message: Message, media: Sequence[Media]) -> Message:
 
 
 def _note(medium: Media, message: Message) -> dict[str, Any]:
-    """Return a text part that says what was there; a cache mark still ends the same prefix."""
+    """Return a text part with the medium's type; `cache_control` still ends the same prefix."""
     part: Any = message.fields
     for step in medium.path:
         part = part[step]

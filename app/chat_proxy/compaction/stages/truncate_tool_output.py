@@ -1,11 +1,11 @@
-"""The stage that cuts tool results that are too long for any conversation."""
+"""The stage that truncates tool results that are too long for any conversation."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.chat.details_blocks import folded_results, with_folded_results
+from chat_proxy.chat.details_blocks import embedded_results, with_embedded_results
 from chat_proxy.chat.media import Path
 from chat_proxy.chat.message import Message
 from chat_proxy.chat.message_features import MessageFeatures
@@ -21,12 +21,12 @@ from chat_proxy.compaction.truncate_text import (
 )
 
 LEAST_SHARE_BYTES = 200
-"""When the texts of a result would keep less than this each, its plain parts are cut as one."""
+"""If each text of a result could keep less than this, its plain parts are joined and cut as one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TruncateToolOutputPolicy:
-    """How long a tool result may be, and whose results may be longer."""
+    """The maximum length of a tool result, and the tools that are exempt from it."""
 
     enabled: bool
     max_bytes: int
@@ -34,10 +34,10 @@ class TruncateToolOutputPolicy:
 
 
 class TruncateToolOutput:
-    """Keep head and tail of a long tool result, wherever it stands; the call and its id stay.
+    """Keep the head and tail of a long tool result at any position; the call and its id stay.
 
-    The texts of one message count together, and the longest are cut first. A result that is folded
-    into an assistant's text counts alone.
+    The texts of one message share the limit, and the longest are cut first. A result that is
+    embedded in assistant text has the limit for itself.
     """
 
     name = "truncate_tool_output"
@@ -45,21 +45,21 @@ class TruncateToolOutput:
     def __init__(self, policy: TruncateToolOutputPolicy) -> None:
         self._policy = policy
 
-    def leaves_alone(self, shape: MessageFeatures) -> bool:
-        """Tell at a glance that no result is over the limit."""
+    def has_nothing_to_do(self, shape: MessageFeatures) -> bool:
+        """Return whether no result is over the limit, by the message features alone."""
         return shape.is_plain and shape.longest_result <= self._policy.max_bytes
 
     def __call__(self, conversation: Conversation, context: StageContext) -> StageResult:
-        """Cut every result over the limit; a message comes out the same in any history."""
-        cutting = _Cutting(self._policy, conversation, context)
-        changed = dict(cutting.changed())
+        """Cut every result over the limit; a message gives the same result in any history."""
+        truncation = _Truncation(self._policy, conversation, context)
+        changed = dict(truncation.changed())
         if not changed:
             return StageResult(conversation)
-        return StageResult(conversation.with_messages(changed), cutting.offloads)
+        return StageResult(conversation.with_messages(changed), truncation.offloads)
 
 
-class _Cutting:
-    """One conversation under the scissors, and the full texts of what was cut."""
+class _Truncation:
+    """The truncation of one conversation; `offloads` collects the full texts of what was cut."""
 
     def __init__(
         self, policy: TruncateToolOutputPolicy, conversation: Conversation, context: StageContext
@@ -71,7 +71,7 @@ class _Cutting:
         self._context = context
 
     def changed(self) -> Iterator[tuple[int, Message]]:
-        """Yield every message that comes out shorter, with its place."""
+        """Yield every message that was cut, with its index."""
         for index, fields in enumerate(self._conversation.fields):
             content = fields.get("content")
             if not content or (type(content) is str and not exceeds(content, self._max_bytes)):
@@ -81,7 +81,7 @@ class _Cutting:
             if message.is_tool_result:
                 cut = self._result(index, message)
             elif message.is_assistant:
-                cut = self._folded(message)
+                cut = self._with_embedded_cut(message)
             if cut is not message:
                 yield index, cut
 
@@ -90,7 +90,7 @@ class _Cutting:
         return tool_name_of_results(self._conversation) if self._exempt_tools else {}
 
     def _result(self, index: int, message: Message) -> Message:
-        """Cut a tool's message, unless its tool is exempt."""
+        """Cut a tool message, unless its tool is exempt."""
         sizes = _sizes(message)
         share = _fair_share(sizes, self._max_bytes)
         if max(sizes, default=0) <= share or self._tools.get(index) in self._exempt_tools:
@@ -105,7 +105,7 @@ class _Cutting:
         return message
 
     def _texts_cut(self, message: Message) -> Message:
-        """Cut all texts that are longer than their share of the limit."""
+        """Cut every text that is longer than its share of the limit."""
         share = _fair_share(_sizes(message), self._max_bytes)
         changed: dict[Path, str] = {}
         for path, text in texts_in(message):
@@ -114,35 +114,35 @@ class _Cutting:
                 changed[path] = cut
         return message.with_parts(changed)
 
-    def _folded(self, message: Message) -> Message:
-        """Cut the results that are folded into an assistant's texts."""
+    def _with_embedded_cut(self, message: Message) -> Message:
+        """Cut the results that are embedded in assistant texts."""
         changed: dict[Path, str] = {}
         for path, content in texts_in(message):
             if exceeds(content, self._max_bytes):
                 offloads = self.offloads.copy()
-                cut = self._folded_cut(content)
+                cut = self._embedded_cut(content)
                 if len(cut) < len(content) and byte_count(cut) < byte_count(content):
                     changed[path] = cut
                 else:
-                    # What was hardly escaped may grow when it is written again.
+                    # A text with little escaping may grow when it is escaped again.
                     self.offloads = offloads
         return message.with_parts(changed)
 
-    def _folded_cut(self, content: str) -> str:
-        results = enumerate(folded_results(content))
+    def _embedded_cut(self, content: str) -> str:
+        results = enumerate(embedded_results(content))
         texts = {
             ordinal: self._cut(text, self._max_bytes)
             for ordinal, (tool, text) in results
             if tool not in self._exempt_tools
         }
-        return with_folded_results(content, texts)
+        return with_embedded_results(content, texts)
 
     def _cut(self, text: str, max_bytes: int) -> str:
-        """Cut one text and keep it whole elsewhere; the very same text if it need not be cut."""
+        """Cut one text and add the full text to the offloads; the same object if it is not cut."""
         if not exceeds(text, max_bytes):
             return text
-        name = self._context.offload_id
-        offload_id = None if name is None else name(text)
+        offload_id_of = self._context.offload_id
+        offload_id = None if offload_id_of is None else offload_id_of(text)
         if offload_id in self._context.whole:
             return text
         if offload_id is not None and self._context.file_of is not None:
@@ -159,11 +159,11 @@ def _sizes(message: Message) -> list[int]:
 
 
 def _fair_share(sizes: Sequence[int], max_bytes: int) -> int:
-    """Return the most that each text may have so that all together have no more than the limit."""
-    left = max_bytes
+    """Return the maximum bytes per text so that all texts together are within the limit."""
+    remaining = max_bytes
     for rank, size in enumerate(sorted(sizes)):
-        share = left // (len(sizes) - rank)
+        share = remaining // (len(sizes) - rank)
         if size > share:
             return share
-        left -= size
+        remaining -= size
     return max_bytes

@@ -1,4 +1,4 @@
-"""Facts that a summary must not lose, found in a text by their form alone."""
+"""Extract the facts that a summary must not lose from a text, by patterns alone."""
 
 import re
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from chat_proxy.compaction.summary.validation.foreign import is_key
 FactKind = Literal["constraint", "error", "path", "url", "name", "number", "quote"]
 
 LONGEST_FACT = 240
-_LONGEST_NAME = 160
-_BEFORE = 60
+_MAX_NAME_CHARS = 160
+_CONTEXT_CHARS = 60
 
 _URL = re.compile(r"(?<![A-Za-z])[a-z][a-z0-9+.-]{1,10}://[^\s<>\"'`()\[\]{}|\\]+", re.IGNORECASE)
-# Letters of scripts that put blanks between words; others would glue a name to its sentence.
+# Only scripts with spaces between words: in others, a name would merge with its sentence.
 _WORD = re.compile(r"[A-Za-z0-9À-ɏͰ-ԯ_./\\:@#%&=+~$?*-]{3,}+")
 _NAME = re.compile(
     r"""
@@ -50,7 +50,7 @@ _QUOTE = re.compile(
     r"\"([^\"\n]{3,80})\"(?!\s{0,3}:)|“([^”\n]{3,80})”|„([^“\n]{3,80})“|`([^`\n]{3,80})`"
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。\uff01\uff1f\uff1b])|\n+")
-# Words end where they end here: "only" is no part of "onlyoffice".
+# Matched as whole words: "only" does not match in "onlyoffice".
 _DEMANDS = """
     must, mustn't, never, always, only, don't, dont, do not, shall, should, shouldn't, can't,
     cannot, make sure, ensure, avoid, require, required, prefer, instead of, at most, at least,
@@ -59,7 +59,7 @@ _DEMANDS = """
     uniquement, nunca, siempre, debe, deben, solo, sólo, sempre, deve, devono, mai,
     нельзя, никогда, всегда, должен, должна, должны, обязательно, только, не надо
 """
-# Scripts without blanks between words have no ends to look for.
+# Scripts without spaces between words have no word boundaries to match.
 _DEMANDS_WITHIN = """
     必须, 必須, 不要, 不能, 不得, 不可, 务必, 永远, 始终, 总是, 一定, 只能, 只用, 禁止, 请勿, 必ず,
     絶対, しないで, ください, 반드시, 절대, 항상
@@ -71,13 +71,13 @@ def _any_of(phrases: str, end: str = "") -> list[str]:
     return [re.escape(phrase.strip()) + end for phrase in phrases.split(",")]
 
 
-# Plain words in lower case: a search for them skips over all else, which one without case cannot.
+# Literals in lower case: the search can skip to their first letters; with IGNORECASE it cannot.
 _ERROR = re.compile("|".join(_any_of(_ERRORS)))
 _DEMAND = re.compile("|".join(_any_of(_DEMANDS, r"\b") + _any_of(_DEMANDS_WITHIN)))
 
 
 class Fact(NamedTuple):
-    """Something that is told by its `text`; `shown` is that with a few words around it."""
+    """A fact, identified by its `text`; `shown` is that text with a few words of context."""
 
     kind: FactKind
     text: str
@@ -85,7 +85,7 @@ class Fact(NamedTuple):
 
 
 def facts_in(text: str) -> Iterator[Fact]:
-    """Yield the errors, addresses, paths, names and numbers of a text."""
+    """Yield the errors, URLs, numbers, paths and names in a text."""
     yield from _errors(text)
     for url in dict.fromkeys(_URL.findall(text)):
         yield from _bounded("url", url.rstrip(".,;:!?*"))
@@ -96,18 +96,18 @@ def facts_in(text: str) -> Iterator[Fact]:
 
 
 def facts_of_user(text: str) -> Iterator[Fact]:
-    """Yield a user's demands and quotations, and then all other facts."""
+    """Yield a user's demands, then the facts of any text, then quotations."""
     for sentence in _SENTENCE_END.split(text):
         if found := _demand_in(_lowered(sentence)):
-            said = _around(sentence, *found)
-            yield Fact("constraint", said, said)
+            demand = _around(sentence, *found)
+            yield Fact("constraint", demand, demand)
     yield from facts_in(text)
     for groups in _QUOTE.findall(text):
         yield from _bounded("quote", "".join(groups).strip())
 
 
 def _demand_in(sentence: str) -> tuple[int, int] | None:
-    """Return where a sentence demands something."""
+    """Return the span of the first demand in a sentence, or None."""
     for found in _DEMAND.finditer(sentence):
         if not _is_inside(sentence, found.start()):
             return found.span()
@@ -115,13 +115,13 @@ def _demand_in(sentence: str) -> tuple[int, int] | None:
 
 
 def _is_inside(text: str, place: int) -> bool:
-    """Tell whether a word or number goes on at a place; other scripts have no such borders."""
+    """Return whether an index is inside a word or number; only ASCII text is checked."""
     before = text[place - 1 : place] if place else ""
     return before.isascii() and (before.isalnum() or before in "._") and before != ""
 
 
 def _lowered(text: str) -> str:
-    """Return the text in lower case, with every character at its place."""
+    """Return the text in lower case, or unchanged if that would shift its indexes."""
     lowered = text.lower().replace("\u2019", "'")
     return lowered if len(lowered) == len(text) else text
 
@@ -138,7 +138,7 @@ def _named(word: str) -> Iterator[Fact]:
 
 
 def _is_path(word: str) -> bool:
-    """Tell a path from words with a slash between them."""
+    """Return whether a word is a path, not words with a slash between them."""
     if word.startswith(("/", "~", "./", "../", ".\\", "\\\\")) or _DRIVE.match(word):
         return any(map(str.isalpha, word[2:]))
     first, *more = word.replace("\\", "/").split("/")
@@ -146,18 +146,18 @@ def _is_path(word: str) -> bool:
 
 
 def _bounded(kind: FactKind, text: str) -> Iterator[Fact]:
-    """Yield a fact unless it is too long to be one, or a key."""
-    if 1 < len(text) <= _LONGEST_NAME and not is_key(text):
+    """Yield a fact, unless its text is too short or too long, or is a secret key."""
+    if 1 < len(text) <= _MAX_NAME_CHARS and not is_key(text):
         yield Fact(kind, text, text)
 
 
 def _numbers(text: str) -> Iterator[Fact]:
-    """Yield numbers with the words before them, which say what they measure."""
+    """Yield numbers with the words before them, which name what is measured."""
     for found in _NUMBER.finditer(_lowered(text)):
         start, end = found.span()
         if _is_inside(text, start):
             continue
-        earliest = max(0, start - _BEFORE)
+        earliest = max(0, start - _CONTEXT_CHARS)
         before = _SENTENCE_END.split(text[earliest:start])[-1]
         if earliest and len(before) == start - earliest:
             before = before.partition(" ")[2]
@@ -165,7 +165,7 @@ def _numbers(text: str) -> Iterator[Fact]:
 
 
 def _errors(text: str) -> Iterator[Fact]:
-    """Yield the lines that speak of a failure and say of which."""
+    """Yield the lines that report a failure with some detail."""
     end = 0
     for found in _ERROR.finditer(_lowered(text)):
         if found.start() < end:
@@ -180,7 +180,7 @@ def _errors(text: str) -> Iterator[Fact]:
 
 
 def _around(sentence: str, start: int, end: int) -> str:
-    """Return a sentence, or the part of a long one around what matters in it."""
+    """Return a sentence, or the part of a long one around the match `start:end`."""
     if len(sentence) > LONGEST_FACT:
         begin = max(0, min(start - LONGEST_FACT // 2, len(sentence) - LONGEST_FACT))
         sentence = sentence[begin : max(end, begin + LONGEST_FACT)]
@@ -188,5 +188,5 @@ def _around(sentence: str, start: int, end: int) -> str:
 
 
 def _listed(line: str) -> str:
-    """Return a line without the mark of a list, on one line with single blanks."""
+    """Return a text without its list marker, on one line with single spaces."""
     return " ".join(_LISTED.sub("", line, count=1).split())

@@ -1,4 +1,4 @@
-"""The folded conversation: a summary in the place of the older messages, then the tail."""
+"""Fold a conversation: put a summary in place of the older messages, and keep the tail."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -21,46 +21,46 @@ _FRAME_NOTE: Final = (
 _SUMMARY_TAG: Final = "earlier-conversation"
 _USER_TAG: Final = "user-message"
 _FRAME_TOKENS = 12
-_LEAST_CUT_TOKENS = 200
-# What was pasted into one message must not push out what was asked in all others.
+_MIN_CUT_TOKENS = 200
+# A long paste in one message must not displace what was asked in all others.
 _LARGEST_SHARE = 0.4
 
 _FRAME = re.compile(
     rf"<(?=[\s/]*(?:{_SUMMARY_TAG}|{_USER_TAG}))|\[(?={re.escape(MARKER_START[1:].rstrip())})",
     re.IGNORECASE,
 )
-_SPOKEN = re.compile(rf"^<{_USER_TAG}>\n(.*?)\n</{_USER_TAG}>$", re.DOTALL | re.MULTILINE)
+_USER_MESSAGE = re.compile(rf"^<{_USER_TAG}>\n(.*?)\n</{_USER_TAG}>$", re.DOTALL | re.MULTILINE)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _Entry = tuple[Message, int | None]
 
 
 def fold(conversation: Conversation, end: int, text: str) -> Conversation:
-    """Return the conversation with `text` in the place of what stands before `end`.
+    """Return the conversation with `text` in place of the messages before `end`.
 
-    The instructions stay in front, and a turn that is cut inside keeps its user messages.
+    The leading instructions stay, and a turn that `end` divides keeps its user messages.
     """
     end = max(end, conversation.instructions)
-    sent: list[_Entry] = list(zip(conversation.messages, conversation.origins, strict=True))
+    original: list[_Entry] = list(zip(conversation.messages, conversation.origins, strict=True))
     kept = carried(conversation, end)
-    entries = [*sent[: conversation.instructions], _new("user", text)]
+    entries = [*original[: conversation.instructions], _new("user", text)]
     if kept or _begins_with_user(conversation, end):
         entries.append(_new("assistant", ACKNOWLEDGEMENT))
-    for place, index in enumerate(kept):
-        # Users who had an answer between them must not follow each other now.
-        if place and kept[place - 1] != index - 1:
+    for position, index in enumerate(kept):
+        # User messages that had an answer between them must not become adjacent.
+        if position and kept[position - 1] != index - 1:
             entries.append(_new("assistant", ACKNOWLEDGEMENT))
-        entries.append(sent[index])
+        entries.append(original[index])
     if kept and _begins_with_user(conversation, end):
         entries.append(_new("assistant", ACKNOWLEDGEMENT))
-    entries += sent[end:]
+    entries += original[end:]
     return Conversation([message for message, _ in entries], [origin for _, origin in entries])
 
 
 def folded_text(summary: str, user_texts: Sequence[str], marker: str = "") -> str:
-    """Return the text of a folded message: the summary, the user's words, the marker.
+    """Return the text of a folded message: the summary, the user's messages, the marker.
 
-    Nothing inside can close its frame or look like a chat template's control token.
+    The content can neither close its frame nor contain a control token of a chat template.
     """
     blocks = [f"{TITLE}\n{_FRAME_NOTE}\n{_framed(_SUMMARY_TAG, summary.strip())}"]
     if user_texts:
@@ -71,7 +71,7 @@ def folded_text(summary: str, user_texts: Sequence[str], marker: str = "") -> st
 
 
 def neutralised(text: str) -> str:
-    """Return the text with nothing that looks like our frames or marker, or a control token."""
+    """Return the text with our frames, our marker and control tokens escaped."""
     text = without_control_tokens(_LONE_SURROGATE.sub("\ufffd", text))
     return _FRAME.sub(r"\g<0>\\", text)
 
@@ -83,34 +83,34 @@ def verbatim_user_texts(
     budget_tokens: int,
     count: Callable[[str], int],
 ) -> list[str]:
-    """Return the user's texts of a span, oldest first; the newest are the first to get room.
+    """Return the user's texts of a span, oldest first; the budget goes to the newest first.
 
     User messages that an earlier fold at `start` carried belong to the span once a fold at
-    `end` does not carry them any longer.
+    `end` no longer carries them.
     """
-    room = budget_tokens
-    spoken = _spoken(conversation, start, end)
-    share = _LARGEST_SHARE if len(spoken) > 1 else 1
-    most = max(_LEAST_CUT_TOKENS, int(budget_tokens * share))
+    remaining = budget_tokens
+    removed = _removed_user_messages(conversation, start, end)
+    share = _LARGEST_SHARE if len(removed) > 1 else 1
+    max_per_text = max(_MIN_CUT_TOKENS, int(budget_tokens * share))
     texts = []
-    for index in reversed(spoken):
-        space = min(room - _FRAME_TOKENS, most)
-        text = _fitting(_text_of(conversation.messages[index]), space, count)
+    for index in reversed(removed):
+        max_tokens = min(remaining - _FRAME_TOKENS, max_per_text)
+        text = _fitting(_text_of(conversation.messages[index]), max_tokens, count)
         if text:
-            room -= count(text) + _FRAME_TOKENS
+            remaining -= count(text) + _FRAME_TOKENS
             texts.append(text)
     return texts[::-1]
 
 
 def spoken_in(text: str) -> list[str]:
-    """Return the user's words that a folded message has kept, oldest first."""
-    return _SPOKEN.findall(text)
+    """Return the user's messages that a folded text holds verbatim, oldest first."""
+    return _USER_MESSAGE.findall(text)
 
 
 def _begins_with_user(conversation: Conversation, index: int) -> bool:
-    """Tell whether the user speaks first from here on; late instructions do not count."""
-    spoken = (it for it in conversation.messages[index:] if not it.is_instruction)
-    first = next(spoken, None)
+    """Return whether the first message from `index` on is the user's; instructions are ignored."""
+    others = (message for message in conversation.messages[index:] if not message.is_instruction)
+    first = next(others, None)
     return first is not None and first.is_user
 
 
@@ -122,16 +122,16 @@ def _framed(tag: str, text: str) -> str:
     return f"<{tag}>\n{neutralised(text)}\n</{tag}>"
 
 
-def _spoken(conversation: Conversation, start: int, end: int) -> list[int]:
-    """Return the user messages that are gone after a fold at `end`, since one at `start`."""
-    stay = frozenset(carried(conversation, end))
+def _removed_user_messages(conversation: Conversation, start: int, end: int) -> list[int]:
+    """Return the user messages that a fold at `end` removes, but one at `start` did not."""
+    kept = frozenset(carried(conversation, end))
     messages = conversation.messages
     candidates = (*carried(conversation, start), *range(start, end))
-    return [index for index in candidates if messages[index].is_user and index not in stay]
+    return [index for index in candidates if messages[index].is_user and index not in kept]
 
 
 def _text_of(message: Message) -> str:
-    """Return what the user wrote, with a placeholder for each medium and run of base64."""
+    """Return the user's text, with a placeholder for each medium and run of base64."""
     content = message.content
     parts = content if type(content) is list else [content]
     text = "\n".join(text for part in parts for text in _texts_of(part))
@@ -146,22 +146,26 @@ def _texts_of(part: Any) -> Iterator[str]:
     yield from (f"[{medium.kind}: {medium.mime}]" for medium in alone.media())
 
 
-def _fitting(text: str, room: int, count: Callable[[str], int]) -> str:
-    """Return the text, cut in its middle if it must be, or nothing if even that is too much."""
-    if not text or room <= 0:
+def _fitting(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
+    """Return the text, cut in the middle if it must be, or "" if even that does not fit."""
+    if not text or max_tokens <= 0:
         return ""
     tokens = count(text)
-    if tokens <= room:
+    if tokens <= max_tokens:
         return text
-    return _cut(text, len(text) * room // tokens, room, count) if room >= _LEAST_CUT_TOKENS else ""
+    return (
+        _cut(text, len(text) * max_tokens // tokens, max_tokens, count)
+        if max_tokens >= _MIN_CUT_TOKENS
+        else ""
+    )
 
 
-def _cut(text: str, keep: int, room: int, count: Callable[[str], int]) -> str:
-    while keep > 1:
-        half = keep // 2
+def _cut(text: str, keep_chars: int, max_tokens: int, count: Callable[[str], int]) -> str:
+    while keep_chars > 1:
+        half = keep_chars // 2
         note = f"\n[Message cut: omitted {len(text) - 2 * half} chars]\n"
         shorter = text[:half] + note + text[-half:]
-        if count(shorter) <= room:
+        if count(shorter) <= max_tokens:
             return shorter
-        keep = keep * 3 // 4
+        keep_chars = keep_chars * 3 // 4
     return ""

@@ -1,4 +1,4 @@
-"""The second net under a summary: facts that it lost, found again without a model."""
+"""The ledger: facts that a summary lost, extracted from the messages without a model."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,11 +12,11 @@ from chat_proxy.compaction.summary.sanitise import sanitised
 
 CONSTRAINTS_SHARE: Final = 0.5
 
-# So many facts of each message come before any further ones: one pasted log must not fill it all.
-_FACTS_AT_A_TIME = 25
-_MOST_MISFITS = 8
-_LONGEST_TEXT = 40_000
-_MOST_CHARS = 300_000
+# Facts are chosen in rounds of this many per message: one pasted log must not fill the ledger.
+_FACTS_PER_ROUND = 25
+_MAX_MISFITS = 8
+_MAX_TEXT_CHARS = 40_000
+_MAX_TOTAL_CHARS = 300_000
 _SEPARATOR_TOKENS = 2
 _LABEL_TOKENS = 4
 _HEADING = "## Critical Context"
@@ -39,36 +39,36 @@ _UNESCAPED = {"\\": "\\", "/": "/", '"': '"'}
 
 
 @dataclass(slots=True)
-class _Sighting:
-    """A fact, and where it was seen."""
+class _Occurrence:
+    """A fact, and where it occurs."""
 
     fact: Fact
     newest: int
     rank: int
     by_user: bool
     messages: int = 0
-    is_told: bool = False
-    """Whether the assistant named it in its own words."""
+    is_mentioned: bool = False
+    """Whether the assistant mentioned it in its own text."""
 
     @property
-    def matters(self) -> bool:
+    def is_relevant(self) -> bool:
         return self.by_user or self.messages > 1
 
     @property
-    def urgency(self) -> tuple[int, int, int, int]:
-        """What the user demands, what was said, what only came back; of each the newest first."""
-        tier = 1 if self.by_user else 2 if self.is_told else 3
+    def sort_key(self) -> tuple[int, int, int, int]:
+        """Order by demands, user's facts, assistant's facts, others; in each the newest first."""
+        tier = 1 if self.by_user else 2 if self.is_mentioned else 3
         if self.fact.kind == "constraint":
             tier = 0
-        return tier, self.rank // _FACTS_AT_A_TIME, -self.newest, self.rank
+        return tier, self.rank // _FACTS_PER_ROUND, -self.newest, self.rank
 
 
 def ledger(
     messages: Sequence[Message], summary: str, budget_tokens: int, count: Callable[[str], int]
 ) -> str:
-    """Return lines with the facts of the messages that the summary has not, within the budget."""
-    sightings = (sighting for sighting in _sightings(messages) if sighting.matters)
-    facts = [sighting.fact for sighting in sorted(sightings, key=lambda it: it.urgency)]
+    """Return lines with the facts of the messages that the summary lacks, within the budget."""
+    relevant = (found for found in _occurrences(messages) if found.is_relevant)
+    facts = [found.fact for found in sorted(relevant, key=lambda found: found.sort_key)]
     demands = [fact for fact in facts if fact.kind == "constraint"]
     chosen = _fitting(demands, summary, int(budget_tokens * CONSTRAINTS_SHARE), count)
     lines = _written(chosen)
@@ -80,30 +80,31 @@ def ledger(
 
 
 def with_ledger(summary: str, lines: str) -> str:
-    """Return the summary with the lines at the end of its critical context."""
+    """Return the summary with the lines at the end of its Critical Context section."""
     if not lines:
         return summary
     before, heading, after = f"\n{summary}\n".partition(f"\n{_HEADING}\n")
     body, next_heading, rest = after.partition("\n## ") if heading else ("", "", "")
-    said = [line for line in body.splitlines() if line.strip() and line.strip("-* ") != "(none)"]
-    whole = "\n".join([before.rstrip(), _HEADING, *said, lines]) + next_heading + rest
+    kept = [line for line in body.splitlines() if line.strip() and line.strip("-* ") != "(none)"]
+    whole = "\n".join([before.rstrip(), _HEADING, *kept, lines]) + next_heading + rest
     return whole.strip()
 
 
-def _sightings(messages: Sequence[Message]) -> Iterable[_Sighting]:
-    found: dict[str, _Sighting] = {}
-    reach, reach_of_words = _reach(messages, _all_texts), _reach(messages, _own_words)
+def _occurrences(messages: Sequence[Message]) -> Iterable[_Occurrence]:
+    found: dict[str, _Occurrence] = {}
+    first_read = _first_read(messages, _all_texts)
+    first_read_for_mentions = _first_read(messages, _assistant_texts)
     for index, message in enumerate(messages):
-        told = _by_text(_told_by(message)) if index >= reach_of_words else {}
-        is_read = message.is_user or index >= reach
-        facts = _by_text(_facts_of(message)) if is_read else told
+        mentioned = _by_text(_mentioned_in(message)) if index >= first_read_for_mentions else {}
+        is_read = message.is_user or index >= first_read
+        facts = _by_text(_facts_of(message)) if is_read else mentioned
         for rank, (text, fact) in enumerate(facts.items()):
-            seen = found.setdefault(text, _Sighting(fact, index, rank, message.is_user))
+            seen = found.setdefault(text, _Occurrence(fact, index, rank, message.is_user))
             seen.messages += 1
-            if text in told:
-                seen.is_told = True
-                seen.messages += _was_shown(text, messages, index)
-            # What the user said stays the user's, whoever repeats it.
+            if text in mentioned:
+                seen.is_mentioned = True
+                seen.messages += _is_in_results_before(text, messages, index)
+            # A fact from the user remains the user's when other messages repeat it.
             if message.is_user or not seen.by_user:
                 seen.fact, seen.newest, seen.rank = fact, index, rank
                 seen.by_user = message.is_user
@@ -117,13 +118,13 @@ def _by_text(facts: Iterable[Fact]) -> dict[str, Fact]:
     return by_text
 
 
-def _told_by(message: Message) -> Iterator[Fact]:
-    """Yield the facts in an assistant's own words, its calls left out."""
-    for text in _own_words(message):
+def _mentioned_in(message: Message) -> Iterator[Fact]:
+    """Yield the facts in an assistant's own text, without its tool calls."""
+    for text in _assistant_texts(message):
         yield from facts_in(_plain(text))
 
 
-def _own_words(message: Message) -> list[str]:
+def _assistant_texts(message: Message) -> list[str]:
     if not message.is_assistant:
         return []
     return [text for kind, text in message.pieces() if kind == "text"]
@@ -133,21 +134,21 @@ def _all_texts(message: Message) -> list[str]:
     return [text for _, text in message.pieces()]
 
 
-def _was_shown(text: str, messages: Sequence[Message], index: int) -> bool:
-    """Tell whether one of the results right before a message has a text."""
+def _is_in_results_before(text: str, messages: Sequence[Message], index: int) -> bool:
+    """Return whether a tool result directly before a message contains the text."""
     while index and messages[index - 1].is_tool_result:
         index -= 1
-        if any(text in _ends(shown) for shown in _all_texts(messages[index])):
+        if any(text in _ends(result) for result in _all_texts(messages[index])):
             return True
     return False
 
 
-def _reach(messages: Sequence[Message], texts_of: Callable[[Message], list[str]]) -> int:
-    """Return from where on all such texts are read: the newest only, to bound the work."""
+def _first_read(messages: Sequence[Message], texts_of: Callable[[Message], list[str]]) -> int:
+    """Return the index from which all such texts are read: only the newest, to bound the work."""
     chars = 0
     for index in range(len(messages) - 1, -1, -1):
-        chars += sum(min(len(text), _LONGEST_TEXT) for text in texts_of(messages[index]))
-        if chars > _MOST_CHARS:
+        chars += sum(min(len(text), _MAX_TEXT_CHARS) for text in texts_of(messages[index]))
+        if chars > _MAX_TOTAL_CHARS:
             return index
     return 0
 
@@ -165,15 +166,15 @@ def _facts_of(message: Message) -> Iterator[Fact]:
 
 
 def _plain(text: str) -> str:
-    """Return what can hold facts: the ends of a text; results folded into it are escaped there."""
+    """Return the part of a text to search: its two ends, with embedded results unescaped."""
     text = _ends(text)
     return _NOTE.sub(" ", sanitised(unescape(text) if "&quot;" in text else text))
 
 
 def _ends(text: str) -> str:
-    if len(text) <= _LONGEST_TEXT:
+    if len(text) <= _MAX_TEXT_CHARS:
         return text
-    return f"{text[: _LONGEST_TEXT // 2]}\n{text[-_LONGEST_TEXT // 2 :]}"
+    return f"{text[: _MAX_TEXT_CHARS // 2]}\n{text[-_MAX_TEXT_CHARS // 2 :]}"
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -183,12 +184,12 @@ def _unescaped(match: re.Match[str]) -> str:
 def _fitting(
     facts: Iterable[Fact], known: str, tokens: int, count: Callable[[str], int]
 ) -> list[Fact]:
-    """Return the facts that neither the known text nor an earlier one has, while there is room."""
+    """Return the facts that neither the known text nor an earlier fact has, within the budget."""
     chosen = []
     labelled: set[FactKind] = set()
     misfits = 0
     for fact in facts:
-        if misfits > _MOST_MISFITS:
+        if misfits > _MAX_MISFITS:
             break
         if _mentions(known, fact.text):
             continue
@@ -204,7 +205,7 @@ def _fitting(
 
 
 def _mentions(known: str, text: str) -> bool:
-    """Tell whether a fact stands in a text, and not only as a part of a longer word."""
+    """Return whether a text contains a fact, and not only as part of a longer word."""
     text = text.rstrip(".!。")
     start = known.find(text)
     while start >= 0:
@@ -220,10 +221,10 @@ def _is_inside_word(text: str, place: int) -> bool:
 
 
 def _written(facts: Sequence[Fact]) -> str:
-    """Write demands and errors each on its line, and the others on one line for each kind."""
-    lines = [f"- {_PREFIXES[it.kind]}{it.shown}" for it in facts if it.kind in _PREFIXES]
+    """Return demands and errors on a line each, and the other facts on one line per kind."""
+    lines = [f"- {_PREFIXES[fact.kind]}{fact.shown}" for fact in facts if fact.kind in _PREFIXES]
     for kind, label in _LABELS.items():
-        shown = [it.shown for it in facts if it.kind == kind]
+        shown = [fact.shown for fact in facts if fact.kind == kind]
         if shown:
             lines.append(f"- {label}: {', '.join(shown)}")
     return "\n".join(lines)

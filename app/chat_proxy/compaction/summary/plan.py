@@ -1,4 +1,4 @@
-"""Which part of a conversation a summary replaces, and what stays as it is."""
+"""Choose the span that a summary replaces, and the tail that stays unchanged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ SMALLEST_TAIL_TOKENS = 2_000
 LARGEST_TAIL_TOKENS = 15_000
 LARGEST_TAIL_SHARE_OF_TRIGGER = 0.4
 LEFT_SHARE_OF_TRIGGER = 0.5
-"""What a fold is to leave of the prompt, so that the next one is far away."""
+"""The prompt after a fold as a share of the trigger, so that the next fold is far away."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The span `messages[start:end]` that a summary replaces; `end` is a seam."""
+    """The span `messages[start:end]` that a summary replaces; `end` is a seam between groups."""
 
     start: int
     end: int
@@ -32,10 +32,10 @@ def plan(
     fixed: int,
     tail: int,
 ) -> Plan | None:
-    """Return the span between an earlier fold and the tail, or None if it would win nothing.
+    """Return the span between an earlier fold and the tail, or None if there is nothing to gain.
 
-    `sizes` are the messages' tokens, `start` is where the earlier fold ends, `fixed` is all that
-    no plan can remove: instructions, tools, a summary. `tail` is how many tokens are to stay.
+    `sizes` are the messages' tokens, `start` is where the earlier fold ends, `fixed` is the tokens
+    that no plan can remove: instructions, tools, a summary. `tail` is the tokens to keep.
     """
     if budget.trigger <= 0:
         return None
@@ -44,7 +44,7 @@ def plan(
 
 
 def plan_by_turns(conversation: Conversation, keep_turns: int, *, start: int) -> Plan | None:
-    """Return the span between an earlier fold and the last so many turns, whatever their size."""
+    """Return the span between an earlier fold and the last `keep_turns` turns of any size."""
     end = _start_of_last(conversation, keep_turns)
     return _planned(conversation, start, min(end, answered_until(conversation)))
 
@@ -52,11 +52,11 @@ def plan_by_turns(conversation: Conversation, keep_turns: int, *, start: int) ->
 def shrunk(
     plan: Plan, conversation: Conversation, sizes: Sequence[int], max_tokens: int
 ) -> Plan | None:
-    """Return a plan whose span fits, without its newest groups, or None if nothing is left.
+    """Return the plan without its newest groups, so that its span fits; None if nothing is left.
 
-    The boundary moves back with the groups, so that it never claims what was not summarised.
+    The boundary moves back with the groups, so that it never covers what was not summarised.
     """
-    sums = _sums(sizes)
+    sums = _running_totals(sizes)
     end = plan.start
     for seam in conversation.seams:
         if plan.start < seam <= plan.end and sums[seam] - sums[plan.start] <= max_tokens:
@@ -65,10 +65,10 @@ def shrunk(
 
 
 def carried(conversation: Conversation, end: int) -> tuple[int, ...]:
-    """Return the user messages before `end` of the turn that goes on behind it.
+    """Return the user messages before `end` of the turn that continues after it.
 
-    Only what stands before `end`, and whether a new turn begins there, decide: messages that
-    are appended later change nothing.
+    The result depends only on the messages before `end` and on whether a new turn begins there:
+    messages that are appended later do not change it.
     """
     for turn in conversation.turns:
         if turn.start < end < turn.end:
@@ -77,7 +77,7 @@ def carried(conversation: Conversation, end: int) -> tuple[int, ...]:
 
 
 def answered_until(conversation: Conversation) -> int:
-    """Return where that begins which the model has not answered, calls with their results."""
+    """Return the index of the first unanswered message; a call stays with its results."""
     messages = conversation.messages
     for group in reversed(conversation.groups):
         if messages[group.start].is_assistant:
@@ -86,52 +86,53 @@ def answered_until(conversation: Conversation) -> int:
 
 
 def tail_tokens(budget: Budget, before: int = 0, growth: int = 0) -> int:
-    """Return how many tokens of the newest messages a plan leaves as they are.
+    """Return how many tokens of the newest messages a plan keeps unchanged.
 
-    They are fewer where much stands `before` them that no plan can remove, and by the `growth`
-    that comes before a fold takes its place: the tail is to have the right size then, not now.
+    `before` is the tokens in front of them that no plan can remove: the more, the smaller the
+    tail. `growth` is what will be added before the fold is applied; it is subtracted, because the
+    tail must have the right size then, not now.
     """
     share = int(budget.usable * TAIL_SHARE)
-    left = int(budget.trigger * LEFT_SHARE_OF_TRIGGER) - before
-    tokens = max(SMALLEST_TAIL_TOKENS, min(LARGEST_TAIL_TOKENS, share, left))
+    remaining = int(budget.trigger * LEFT_SHARE_OF_TRIGGER) - before
+    tokens = max(SMALLEST_TAIL_TOKENS, min(LARGEST_TAIL_TOKENS, share, remaining))
     return max(0, min(tokens, int(budget.trigger * LARGEST_TAIL_SHARE_OF_TRIGGER)) - growth)
 
 
 class _Tail:
-    """The newest turns, as far as they were not folded before, weighed against the budget."""
+    """The newest turns that are not folded yet, as many as `max_tokens` allows."""
 
     def __init__(
         self,
         conversation: Conversation,
         sizes: Sequence[int],
         trigger: int,
-        room: int,
+        max_tokens: int,
         start: int,
     ) -> None:
         self._groups = conversation.groups
         self._turns = [turn for turn in conversation.turns if turn.end > start]
         self._sizes = sizes
-        self._sums = _sums(sizes)
+        self._sums = _running_totals(sizes)
         self._start = start
         self._trigger = trigger
-        self._room = room
+        self._max_tokens = max_tokens
 
     def begin(self, fixed: int) -> int:
         """Return where the tail begins: at a turn, or inside one that alone is too large."""
         if not self._turns:
             return self._start
-        tokens = self._weigh(self._turns[-1])
-        if tokens > self._room and fixed + tokens >= self._trigger:
+        tokens = self._tokens_of(self._turns[-1])
+        if tokens > self._max_tokens and fixed + tokens >= self._trigger:
             return self._newest_groups(self._turns[-1])
         return self._newest_turns()
 
     def _newest_turns(self) -> int:
         *older, current = self._turns
         begin = current.start
-        room = self._room - self._weigh(current)
+        remaining = self._max_tokens - self._tokens_of(current)
         for turn in reversed(older):
-            room -= self._weigh(turn)
-            if room < 0:
+            remaining -= self._tokens_of(turn)
+            if remaining < 0:
                 break
             begin = turn.start
         return begin
@@ -140,16 +141,16 @@ class _Tail:
         *older, last = (group for group in self._groups if group.start >= turn.start)
         begin = last.start
         for group in reversed(older):
-            if self._sums[turn.end] - self._sums[group.start] > self._room:
+            if self._sums[turn.end] - self._sums[group.start] > self._max_tokens:
                 break
             begin = group.start
         return begin
 
-    def _weigh(self, turn: Turn) -> int:
-        """Return the tokens that are left of a turn: its user messages and its later steps."""
-        left = max(turn.start, self._start)
-        users = sum(self._sizes[index] for index in turn.users if index < left)
-        return users + self._sums[turn.end] - self._sums[left]
+    def _tokens_of(self, turn: Turn) -> int:
+        """Return the tokens of a turn that are not folded: user messages and later steps."""
+        first = max(turn.start, self._start)
+        users = sum(self._sizes[index] for index in turn.users if index < first)
+        return users + self._sums[turn.end] - self._sums[first]
 
 
 def _planned(conversation: Conversation, start: int, end: int) -> Plan | None:
@@ -158,7 +159,7 @@ def _planned(conversation: Conversation, start: int, end: int) -> Plan | None:
 
 
 def _before_opening(conversation: Conversation, end: int) -> int:
-    """Move a boundary among a turn's first user messages before them, as they are carried."""
+    """Move a boundary inside a turn's opening user messages before them, as a fold keeps them."""
     for turn in conversation.turns:
         if turn.start < end <= turn.end:
             opening = conversation.messages[turn.start : end]
@@ -167,10 +168,10 @@ def _before_opening(conversation: Conversation, end: int) -> int:
 
 
 def _start_of_last(conversation: Conversation, turns: int) -> int:
-    """Return where the last so many turns begin."""
+    """Return the index where the last `turns` turns begin."""
     kept = conversation.turns[-turns:] if turns > 0 else ()
     return kept[0].start if kept else len(conversation)
 
 
-def _sums(sizes: Sequence[int]) -> list[int]:
+def _running_totals(sizes: Sequence[int]) -> list[int]:
     return list(accumulate(sizes, initial=0))

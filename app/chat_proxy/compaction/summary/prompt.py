@@ -1,4 +1,4 @@
-"""What a model is asked for when it has to summarise."""
+"""The instructions for a model that writes a summary."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,8 +17,8 @@ SECTIONS: Final[tuple[str, ...]] = (
 PROGRESS: Final[tuple[str, ...]] = ("Done", "In Progress", "Blocked")
 MAX_EXTRA_CHARS: Final = 2_000
 
-# What stands in brackets explains a heading; whoever reads an answer leaves it out, so that a
-# model that only repeats the outline has said nothing.
+# The text in brackets explains a heading. Validation ignores it, so a model that only repeats the
+# outline has written an empty summary.
 OUTLINE: Final = """\
 ## Goal (what the user wants)
 ## Constraints & Preferences (the user's rules)
@@ -54,23 +54,23 @@ back. Write the result whole."""
 
 
 def instruction(*, template: str = DEFAULT_INSTRUCTION, previous: bool, extra: str = "") -> str:
-    """Return the request for a summary, or for an update where there is a previous one.
+    """Return the instruction to write a summary, or to update a previous one.
 
-    A template of the operator's own gets the outline if it does not name every section: an answer
-    without them would be refused.
+    The outline is appended to an operator's template that does not name every section, because an
+    answer without them would be refused.
     """
     parts = [template.strip() or DEFAULT_INSTRUCTION]
     if not all(name in parts[0] for name in SECTIONS):
         parts.append(f"Write these sections in this order:\n\n{OUTLINE}")
     if previous:
         parts.append(_UPDATE)
-    if wish := sanitised(extra).strip()[:MAX_EXTRA_CHARS]:
-        parts.append(f"The user wishes for this summary:\n{wish}")
+    if user_request := sanitised(extra).strip()[:MAX_EXTRA_CHARS]:
+        parts.append(f"The user wishes for this summary:\n{user_request}")
     return "\n\n".join(parts)
 
 
 def repair_instruction(missing: Sequence[str]) -> str:
-    """Return the request to write a summary again that lacks some sections."""
+    """Return the instruction to rewrite a summary that lacks some sections."""
     lacking = "; ".join(missing) or "all"
     return (
         f"Your summary lacks these sections: {lacking}. Write the whole summary again with every "

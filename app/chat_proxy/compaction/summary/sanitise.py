@@ -1,4 +1,4 @@
-"""Texts made inert: without payloads, control tokens of chat templates and broken characters."""
+"""Remove payloads, control tokens of chat templates and broken characters from texts."""
 
 import re
 from typing import Final
@@ -7,7 +7,7 @@ from chat_proxy.chat.media import sanitised_mime
 
 PAYLOAD_NOTE: Final = "[base64 removed]"
 
-_LONG = 200
+_MIN_RUN_CHARS = 200
 _KINDS = ("image", "audio", "video")
 _DATA_URL = re.compile(
     r"data:(?:([\w.+-]{1,40}/[\w.+-]{1,60})[^,\s\"'<>()]{0,100}|[^,\s\"'<>()]{0,100};base64),"
@@ -17,10 +17,10 @@ _DATA_URL = re.compile(
 _B = r"[A-Za-z0-9+/_=-]"
 _LINE_END = r"(?:\r?\n|\\r\\n|\\n)[ \t]{0,8}"
 _BASE64 = re.compile(
-    # One long run, or lines of them as mail and PEM have, then perhaps a short last line;
-    rf"(?<!{_B})(?:{_B}{{{_LONG},}}+|{_B}{{60,}}+(?={_LINE_END}{_B}{{60}}))"
+    # One long run, or several lines as in mail and PEM, with an optional short last line;
+    rf"(?<!{_B})(?:{_B}{{{_MIN_RUN_CHARS},}}+|{_B}{{60,}}+(?={_LINE_END}{_B}{{60}}))"
     rf"(?:{_LINE_END}{_B}{{60,}}+)*+(?:{_LINE_END}{_B}{{1,75}}+(?<==))?"
-    # a short file that begins as pictures and documents do; a run with escaped slashes.
+    # a short file with the signature of an image or document; a run with escaped slashes.
     rf"|(?<!{_B})(?:iVBORw0KGgo|/9j/4|R0lGODlh|UklGR|JVBERi0|UEsDBB){_B}{{20,}}+"
     rf"|(?<![A-Za-z0-9+/_=\\-])(?:[A-Za-z0-9+=_-]*+\\/){{4,}}+{_B}{{12,}}+"
 )
@@ -28,7 +28,7 @@ _SIGNS = re.compile(r"[+/_=\\-]+")
 _BAR = r"[|\uff5c]"
 _WORD = r"/?[\w.:/-]{1,40}+"
 _CONTROL = re.compile(
-    # Between bars anything may stand; with a bar on one side only a word, as code has such signs.
+    # Between two bars any text matches; with one bar only a word, as code has such signs too.
     rf"<(?=(?:{_BAR}[^|\uff5c<>\n]{{1,40}}+{_BAR}|{_BAR}{_WORD}|{_WORD}{_BAR}"
     r"|/?s|bos|eos|sop|eop|pad|unk|extra_id_\d{1,4}|(?:start|end)_of_turn"
     r"|/?(?:think|thinking|tool_calls?|tool_response|tools)|</?SYS>)>)"
@@ -40,17 +40,17 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def sanitised(text: str) -> str:
-    """Return the text with nothing in it for a decoder or a chat template to act on."""
+    """Return the text without anything that a decoder or a chat template would act on."""
     return without_control_tokens(without_payloads(_LONE_SURROGATE.sub("\ufffd", text)))
 
 
 def without_payloads(text: str) -> str:
-    """Return the text with a short note in the place of every data URL and run of base64."""
+    """Return the text with a short note in place of every data URL and run of base64."""
     return _BASE64.sub(_note_for_base64, _DATA_URL.sub(_note_for_url, text))
 
 
 def without_control_tokens(text: str) -> str:
-    """Return the text with a blank inside every token that would end or begin a message."""
+    """Return the text with a space inside every token that would begin or end a message."""
     return _CONTROL.sub(r"\g<0> ", text)
 
 
@@ -61,8 +61,8 @@ def _note_for_url(match: re.Match[str]) -> str:
 
 
 def _note_for_base64(match: re.Match[str]) -> str:
-    """Leave lines that are drawn with dashes, and paths with escaped slashes."""
+    """Return the note, or the run itself if it is a drawn line or a path with escaped slashes."""
     run = match[0]
-    if "\\/" in run and len(run) < _LONG:
+    if "\\/" in run and len(run) < _MIN_RUN_CHARS:
         return run
     return PAYLOAD_NOTE if 2 * len(_SIGNS.sub("", run)) > len(run) else run

@@ -1,3 +1,5 @@
+"""The answers of the demo model, in the formats of OpenAI's API."""
+
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,7 +12,7 @@ WORD = re.compile(r"\S+\s*|\s+")
 
 @dataclass(frozen=True)
 class Choice:
-    """One answer: words or tool calls, why it ends and how many tokens it has."""
+    """One choice of an answer: text or tool calls, finish reason and token count."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
@@ -18,7 +20,7 @@ class Choice:
     tokens: int = 0
 
     def message(self) -> dict[str, object]:
-        """Return the answer as one message."""
+        """Return the choice as one message."""
         calls = [
             {
                 "id": call.id,
@@ -31,25 +33,25 @@ class Choice:
         return message | ({"tool_calls": calls} if calls else {})
 
     def deltas(self) -> Iterator[dict[str, object]]:
-        """Yield the answer word by word; a tool call has its name first, then its arguments."""
+        """Yield the choice word by word; a tool call sends its name first, then its arguments."""
         for word in words_of(self.text):
             yield {"content": word}
         for index, call in enumerate(self.calls):
             function: dict[str, object] = {"name": call.name}
-            opening = {"id": call.id, "type": "function", "index": index, "function": function}
-            yield {"content": None, "tool_calls": [opening]}
+            first = {"id": call.id, "type": "function", "index": index, "function": function}
+            yield {"content": None, "tool_calls": [first]}
             for word in words_of(call.arguments):
                 more = {"index": index, "function": {"arguments": word}}
                 yield {"content": None, "tool_calls": [more]}
 
 
 def words_of(text: str) -> list[str]:
-    """Cut a text after its blanks; joined again the words are the text."""
+    """Split a text after its white space; the joined words are the text again."""
     return WORD.findall(text)
 
 
 def saying(text: str, limit: int) -> Choice:
-    """Answer in words, cut off where the limit is reached."""
+    """Return a choice with text, cut off at the token limit."""
     tokens = split(text)
     if len(tokens) > limit:
         return Choice("".join(tokens[:limit]), finish="length", tokens=limit)
@@ -57,7 +59,7 @@ def saying(text: str, limit: int) -> Choice:
 
 
 def calling(calls: tuple[Call, ...], finish: str, limit: int) -> Choice:
-    """Answer with tool calls, cut off inside their arguments where the limit is reached."""
+    """Return a choice with tool calls, their arguments cut off at the token limit."""
     kept: list[Call] = []
     left = limit
     for call in calls:
@@ -74,7 +76,7 @@ def calling(calls: tuple[Call, ...], finish: str, limit: int) -> Choice:
 
 @dataclass(frozen=True)
 class Completion:
-    """All answers to one request, in the forms of OpenAI's API."""
+    """All choices for one request, in the formats of OpenAI's API."""
 
     id: str
     created: int
@@ -83,7 +85,7 @@ class Completion:
     choices: tuple[Choice, ...]
 
     def usage(self) -> dict[str, object]:
-        """Return what the request took."""
+        """Return the token usage of the request."""
         completion = sum(choice.tokens for choice in self.choices)
         return {
             "prompt_tokens": self.prompt_tokens,
@@ -93,7 +95,7 @@ class Completion:
         }
 
     def whole(self) -> dict[str, object]:
-        """Return the answer in one piece."""
+        """Return the answer as one JSON object, without streaming."""
         choices: list[dict[str, object]] = [
             {
                 "index": index,
@@ -104,31 +106,31 @@ class Completion:
             }
             for index, choice in enumerate(self.choices)
         ]
-        return self._named("chat.completion", choices) | {"usage": self.usage()}
+        return self._object("chat.completion", choices) | {"usage": self.usage()}
 
     def opening(self) -> Iterator[dict[str, object]]:
-        """Yield the chunks that only say who speaks."""
+        """Yield the first chunk of each choice, which has only the role."""
         for index in range(len(self.choices)):
             yield self._chunk(index, {"role": "assistant", "content": ""})
 
     def words(self) -> Iterator[dict[str, object]]:
-        """Yield a chunk for every word, and for the end of every choice one with its reason."""
+        """Yield a chunk for each word, and at the end of each choice one with its finish reason."""
         for index, choice in enumerate(self.choices):
             for delta in choice.deltas():
                 yield self._chunk(index, delta)
             yield self._chunk(index, {}, choice.finish)
 
     def usage_chunk(self) -> dict[str, object]:
-        """Return the chunk that ends a stream whose client asked for usage."""
-        return self._named("chat.completion.chunk", []) | {"usage": self.usage()}
+        """Return the last chunk of a stream whose client asked for usage."""
+        return self._object("chat.completion.chunk", []) | {"usage": self.usage()}
 
     def _chunk(
         self, index: int, delta: dict[str, object], finish: str | None = None
     ) -> dict[str, object]:
         choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return self._named("chat.completion.chunk", [choice])
+        return self._object("chat.completion.chunk", [choice])
 
-    def _named(self, kind: str, choices: list[dict[str, object]]) -> dict[str, object]:
+    def _object(self, kind: str, choices: list[dict[str, object]]) -> dict[str, object]:
         return {
             "id": self.id,
             "object": kind,

@@ -1,3 +1,5 @@
+"""Messages and tool calls as the demo model reads them."""
+
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,7 +11,7 @@ INSTRUCTION_ROLES = ("system", "developer")
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call that somebody made."""
+    """A tool call in a message."""
 
     id: str
     name: str
@@ -18,7 +20,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Message:
-    """A message as the model reads it; whatever form it came in, it reads as something."""
+    """A message as the demo model reads it; an unknown form of content is never an error."""
 
     role: str
     text: str = ""
@@ -30,7 +32,7 @@ class Message:
 
 
 def read_message(raw: dict[str, object]) -> Message:
-    """Read a message from its JSON."""
+    """Return a message from its JSON."""
     parts = parts_of(raw.get("content"))
     media = [part for part in parts if text_in(part) is None]
     return Message(
@@ -45,14 +47,14 @@ def read_message(raw: dict[str, object]) -> Message:
 
 
 def parts_of(content: object) -> list[object]:
-    """Return the content as a list of parts, whichever of its forms it has."""
+    """Return the content as a list of parts, whatever its form."""
     if content is None:
         return []
     return content if isinstance(content, list) else [content]
 
 
 def text_in(part: object) -> str | None:
-    """Return the text of a text part, and None for a part of another kind."""
+    """Return the text of a text part, or None for another kind of part."""
     if isinstance(part, str):
         return part
     if is_image(part):
@@ -63,12 +65,12 @@ def text_in(part: object) -> str | None:
 
 
 def is_image(part: object) -> bool:
-    """Tell whether a part is an image."""
+    """Return whether a part is an image."""
     return as_dict(part).get("type") in IMAGE_PARTS
 
 
 def image_kind(part: object) -> str:
-    """Return an image's mime type from the head of its data URL, else where it is."""
+    """Return the MIME type in an image's data URL, or a phrase for any other address."""
     image = as_dict(part).get("image_url")
     url = as_text(image) or as_text(as_dict(image).get("url"))
     mime = MIME.match(url)
@@ -76,12 +78,12 @@ def image_kind(part: object) -> str:
 
 
 def part_kind(part: object) -> str:
-    """Return the type that a part gives itself."""
+    """Return the type of a part, shortened."""
     return as_text(as_dict(part).get("type"))[:40] or "unknown"
 
 
 def read_call(raw: object) -> Call:
-    """Read a tool call from its JSON; arguments sent as an object are read as their words."""
+    """Return a tool call from its JSON; arguments sent as an object become plain words."""
     function = as_dict(as_dict(raw).get("function"))
     arguments = function.get("arguments")
     return Call(
@@ -92,14 +94,14 @@ def read_call(raw: object) -> Call:
 
 
 def leaves(value: object) -> Iterator[str]:
-    """Yield every key and scalar of a JSON value in order, however deep it is."""
-    waiting = [value]
-    while waiting:
-        match waiting.pop():
+    """Yield all keys and scalars of a JSON value in order, at any depth."""
+    pending = [value]
+    while pending:
+        match pending.pop():
             case dict() as fields:
-                waiting.extend(x for pair in reversed(fields.items()) for x in reversed(pair))
+                pending.extend(x for pair in reversed(fields.items()) for x in reversed(pair))
             case list() as items:
-                waiting.extend(reversed(items))
+                pending.extend(reversed(items))
             case None:
                 pass
             case scalar:
@@ -107,20 +109,20 @@ def leaves(value: object) -> Iterator[str]:
 
 
 def last_of(role: str, messages: Iterable[Message]) -> Message:
-    """Return the newest message of a role, or an empty one."""
+    """Return the newest message of a role, or an empty message."""
     return next((m for m in reversed(tuple(messages)) if m.role == role), Message(role))
 
 
 def as_text(value: object) -> str:
-    """Return a string as it is, and nothing for anything else."""
+    """Return a string unchanged, and an empty one for any other type."""
     return value if isinstance(value, str) else ""
 
 
 def as_list(value: object) -> list[object]:
-    """Return a list as it is, and an empty one for anything else."""
+    """Return a list unchanged, and an empty one for any other type."""
     return value if isinstance(value, list) else []
 
 
 def as_dict(value: object) -> dict[str, object]:
-    """Return an object as it is, and an empty one for anything else."""
+    """Return an object unchanged, and an empty one for any other type."""
     return value if isinstance(value, dict) else {}

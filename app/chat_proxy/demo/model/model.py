@@ -1,3 +1,5 @@
+"""The demo model server."""
+
 import asyncio
 import hashlib
 import time
@@ -21,7 +23,7 @@ METHODS = {"/health": "GET", "/v1/models": "GET", "/v1/chat/completions": "POST"
 
 
 class DemoModel:
-    """A small OpenAI-compatible model server that says what it sees, as a plain ASGI app."""
+    """A small OpenAI-compatible model server that describes its prompt, as a plain ASGI app."""
 
     def __init__(
         self,
@@ -37,14 +39,14 @@ class DemoModel:
         self._created = int(time.time())
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one HTTP request, or the server's start and end."""
+        """Handle one HTTP request, or the lifespan events of the server."""
         if scope["type"] == "lifespan":
             await live(receive, send)
         elif scope["type"] == "http":
             await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Find what is asked for; what is wrong with it becomes an error body."""
+        """Route a request; a DemoError becomes an error response."""
         try:
             refuse_unknown_routes(scope["method"], scope["path"])
             if scope["path"] == "/health":
@@ -57,7 +59,7 @@ class DemoModel:
             await send_json(send, error.status, error.body)
 
     def _models(self) -> dict[str, object]:
-        """Return the list of models, which has one, in vLLM's form."""
+        """Return the list of models, with the demo model only, in vLLM's format."""
         card = {
             "id": self._name,
             "object": "model",
@@ -70,20 +72,20 @@ class DemoModel:
         return {"object": "list", "data": [card]}
 
     async def _chat(self, receive: Receive, send: Send) -> None:
-        """Read the request, and speak as long as the client listens."""
+        """Read a chat request and answer it until the client disconnects."""
         body = await read_body(receive)
         if body is None:
             return
         request = read_request(body, self._name, self._window)
         completion = self._complete(request, body)
         if request.stream:
-            speaking = self._stream(completion, send, include_usage=request.include_usage)
+            answering = self._stream(completion, send, include_usage=request.include_usage)
         else:
-            speaking = self._say(completion, send)
-        await while_listening(speaking, receive)
+            answering = self._send_after_pause(completion, send)
+        await while_listening(answering, receive)
 
     def _complete(self, request: ChatRequest, body: bytes) -> Completion:
-        """Work out the whole answer, which takes no time; only saying it does."""
+        """Return the whole answer; the pauses are made when it is sent."""
         size = measure(request.messages, request.tool_words, self._window)
         limit = room_for_answer(size, self._window, request.max_tokens)
         return Completion(
@@ -94,8 +96,8 @@ class DemoModel:
             choices=answer(request, size, self._window, limit),
         )
 
-    async def _say(self, completion: Completion, send: Send) -> None:
-        """Send the answer in one piece, after the time that its words take."""
+    async def _send_after_pause(self, completion: Completion, send: Send) -> None:
+        """Send the answer at once, after the time that streaming its words would take."""
         for _ in completion.words():
             await self._sleep(self._pause_seconds)
         await send_json(send, 200, completion.whole())
@@ -115,7 +117,7 @@ class DemoModel:
 
 
 def refuse_unknown_routes(method: str, path: str) -> None:
-    """Refuse a path that is not here, or a method that it does not take."""
+    """Raise DemoError for an unknown path or a wrong method."""
     if path not in METHODS:
         raise not_found("Not Found")
     if method != METHODS[path]:
@@ -123,7 +125,7 @@ def refuse_unknown_routes(method: str, path: str) -> None:
 
 
 async def live(receive: Receive, send: Send) -> None:
-    """Agree to the server's start and to its end; there is nothing to open or close."""
+    """Confirm startup and shutdown; there is nothing to open or close."""
     while True:
         phase = (await receive())["type"]
         await send({"type": f"{phase}.complete"})
@@ -132,7 +134,7 @@ async def live(receive: Receive, send: Send) -> None:
 
 
 async def read_body(receive: Receive) -> bytes | None:
-    """Return the request's body, or None when the client leaves before its end."""
+    """Return the request body, or None if the client disconnects before its end."""
     body = bytearray()
     while True:
         event = await receive()
@@ -143,28 +145,28 @@ async def read_body(receive: Receive) -> bytes | None:
             return bytes(body)
 
 
-async def while_listening(speaking: Coroutine[Any, Any, None], receive: Receive) -> None:
-    """Speak until all is said or the client has gone, whichever comes first."""
+async def while_listening(answering: Coroutine[Any, Any, None], receive: Receive) -> None:
+    """Run the coroutine until it ends or the client disconnects."""
     async with asyncio.TaskGroup() as tasks:
-        speech = tasks.create_task(speaking)
-        departure = tasks.create_task(wait_for_departure(receive))
-        speech.add_done_callback(lambda _: departure.cancel())
-        departure.add_done_callback(lambda _: speech.cancel())
+        answer_task = tasks.create_task(answering)
+        disconnect = tasks.create_task(wait_for_departure(receive))
+        answer_task.add_done_callback(lambda _: disconnect.cancel())
+        disconnect.add_done_callback(lambda _: answer_task.cancel())
 
 
 async def wait_for_departure(receive: Receive) -> None:
-    """Return when the client has gone."""
+    """Return when the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def send_json(send: Send, status: int, value: object) -> None:
-    """Send a JSON answer."""
+    """Send a JSON response."""
     await send_whole(send, status, orjson.dumps(value), b"application/json")
 
 
 async def send_whole(send: Send, status: int, body: bytes, kind: bytes = b"text/plain") -> None:
-    """Send an answer in one piece."""
+    """Send a response with its whole body."""
     await send_head(send, status, kind, (b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.body", "body": body})
 

@@ -1,5 +1,8 @@
+"""The error responses of the demo model, as vLLM writes them."""
+
+
 class DemoError(Exception):
-    """A request the model refuses, in vLLM's words and OpenAI's shape."""
+    """A refused request, with vLLM's message in OpenAI's error format."""
 
     def __init__(
         self, message: str, *, status: int = 400, kind: str = "BadRequestError", param: str | None
@@ -12,7 +15,7 @@ class DemoError(Exception):
 
 
 def bad_request(message: str, param: str | None = None, value: int | None = None) -> DemoError:
-    """Refuse a field by its value, and name both at the end as vLLM does."""
+    """Return the refusal of a field, with its name and value at the end, as vLLM does."""
     if value is not None:
         message = f"{message} (parameter={param}, value={value})"
     elif param is not None:
@@ -21,13 +24,13 @@ def bad_request(message: str, param: str | None = None, value: int | None = None
 
 
 def invalid(kind: str, place: str, complaint: str, seen: object) -> DemoError:
-    """Refuse a body whose form is wrong, as pydantic words it inside vLLM."""
+    """Return the refusal of a malformed body, in the words of pydantic inside vLLM."""
     found = {"type": kind, "loc": place, "msg": complaint, "input": shown(seen)}
     return DemoError(f"1 validation error:\n  {found}", kind="Bad Request", param=place)
 
 
 def invalid_json(reason: str, position: int) -> DemoError:
-    """Refuse bytes that are not JSON, and say where they stop being it."""
+    """Return the refusal of invalid JSON, with the position of the error."""
     place = f"body.{position}"
     found = {
         "type": "json_invalid",
@@ -40,17 +43,17 @@ def invalid_json(reason: str, position: int) -> DemoError:
 
 
 def not_found(message: str, param: str | None = None) -> DemoError:
-    """Refuse a path or a model that is not here."""
+    """Return the refusal of an unknown path or model."""
     return DemoError(message, status=404, kind="NotFoundError", param=param)
 
 
 def wrong_method() -> DemoError:
-    """Refuse a method that the path does not take."""
+    """Return the refusal of a method that the path does not support."""
     return DemoError("Method Not Allowed", status=405, kind="MethodNotAllowedError", param=None)
 
 
 def shown(value: object) -> str:
-    """Name a container by its size and show anything else, shortened."""
+    """Return the size of a container, or any other value, shortened."""
     if isinstance(value, dict | list):
         return f"<{type(value).__name__} of {len(value)} items>"
     return str(value)[:100]

@@ -1,3 +1,5 @@
+"""Parsing and validating chat requests as vLLM does."""
+
 from dataclasses import dataclass
 
 import orjson
@@ -19,7 +21,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """A chat request that can be answered; a named tool is the only one in `tools`."""
+    """A valid chat request; if `tool_choice` names a tool, `tools` has only that one."""
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...]
@@ -33,7 +35,7 @@ class ChatRequest:
 
 
 def read_request(body: bytes, model: str, window: int) -> ChatRequest:
-    """Read a request from its bytes, or refuse it as vLLM does."""
+    """Parse a request, or raise DemoError as vLLM would refuse it."""
     fields = read_json(body)
     messages = read_messages(fields)
     tools = read_tools(fields)
@@ -64,7 +66,7 @@ def read_request(body: bytes, model: str, window: int) -> ChatRequest:
 
 
 def read_json(body: bytes) -> dict[str, object]:
-    """Return the body's JSON object."""
+    """Return the JSON object of the body."""
     if not body:
         raise invalid("missing", "body", "Field required", None)
     try:
@@ -91,7 +93,7 @@ def read_messages(fields: dict[str, object]) -> tuple[Message, ...]:
 
 
 def read_tools(fields: dict[str, object]) -> tuple[Tool, ...]:
-    """Return the offered tools."""
+    """Return the tools that the client offers."""
     raw = fields.get("tools")
     if raw is None:
         return ()
@@ -119,7 +121,7 @@ def read_tool(index: int, raw: object) -> Tool:
 
 
 def read_tool_choice(fields: dict[str, object], tools: tuple[Tool, ...]) -> str | Tool:
-    """Return `none`, `auto` or `required`, or the one tool that is named."""
+    """Return `none`, `auto` or `required`, or the named tool."""
     raw = fields.get("tool_choice")
     if raw is None:
         return "auto"
@@ -149,7 +151,7 @@ def chosen_tools(tools: tuple[Tool, ...], choice: str | Tool) -> tuple[Tool, ...
 
 
 def read_max_tokens(fields: dict[str, object], window: int) -> int | None:
-    """Return how long the answer may be at most; the newer of the two names wins."""
+    """Return the maximum length of the answer; the newer of the two fields takes precedence."""
     for name in ("max_completion_tokens", "max_tokens"):
         asked = read_integer(fields, name)
         if asked is None:
@@ -165,7 +167,7 @@ def read_max_tokens(fields: dict[str, object], window: int) -> int | None:
 
 
 def read_choices(fields: dict[str, object]) -> int:
-    """Return how many answers are wanted."""
+    """Return the number of choices (`n`)."""
     choices = read_integer(fields, "n")
     if choices is None:
         return 1
@@ -179,7 +181,7 @@ def read_choices(fields: dict[str, object]) -> int:
 
 
 def read_integer(fields: dict[str, object], name: str) -> int | None:
-    """Return a whole number, or None when the field is absent or null."""
+    """Return an integer, or None if the field is missing or null."""
     value = fields.get(name)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
@@ -187,7 +189,7 @@ def read_integer(fields: dict[str, object], name: str) -> int | None:
 
 
 def refuse_other_models(asked: object, model: str) -> None:
-    """Refuse a model of another name; no name at all means this one."""
+    """Raise DemoError for another model; a missing name means this model."""
     if asked not in (None, model):
         name = asked if isinstance(asked, str) else "?"
         complaint = f"The model `{name}` does not exist. Valid aliases: {model}."

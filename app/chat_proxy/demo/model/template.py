@@ -1,3 +1,5 @@
+"""Counting the tokens of a prompt, and refusing prompts that do not fit."""
+
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,29 +17,29 @@ OTHER_PART_TOKENS = 64
 
 @dataclass(frozen=True)
 class PromptSize:
-    """How many tokens a prompt has in text and in media."""
+    """The tokens of a prompt, in text and in media."""
 
     text: int
     media: int
 
     @property
     def total(self) -> int:
-        """Return what the prompt takes of the window."""
+        """The tokens of the whole prompt."""
         return self.text + self.media
 
 
 def split(text: str) -> list[str]:
-    """Cut a text into this model's tokens; joined again they are the text."""
+    """Split a text into this model's tokens; joined, they are the text again."""
     return TOKEN.findall(text)
 
 
 def count(text: str) -> int:
-    """Return how many tokens a text has."""
+    """Return the number of tokens in a text."""
     return len(split(text))
 
 
 def measure(messages: Iterable[Message], tools: Iterable[str], window: int) -> PromptSize:
-    """Count a prompt, or refuse it by its characters when counting would be a waste."""
+    """Count the tokens of a prompt, or raise DemoError if its characters alone are too many."""
     messages = tuple(messages)
     texts = [*(text for message in messages for text in texts_in(message)), *tools]
     refuse_too_many_characters(sum(map(len, texts)), window)
@@ -46,7 +48,7 @@ def measure(messages: Iterable[Message], tools: Iterable[str], window: int) -> P
 
 
 def texts_in(message: Message) -> Iterator[str]:
-    """Yield all of a message that is written out in the prompt."""
+    """Yield all texts of a message that are part of the prompt."""
     yield message.text
     yield message.thoughts
     for call in message.calls:
@@ -55,15 +57,15 @@ def texts_in(message: Message) -> Iterator[str]:
 
 
 def media_tokens(message: Message) -> int:
-    """Return what a message's media cost: a flat price, whatever their bytes."""
+    """Return the tokens of a message's media: a fixed number each, whatever their size."""
     return IMAGE_TOKENS * len(message.images) + OTHER_PART_TOKENS * len(message.other_parts)
 
 
 def room_for_answer(size: PromptSize, window: int, asked: int | None) -> int:
-    """Return how many tokens the answer may have, or refuse the prompt as vLLM 0.32 does."""
+    """Return the token limit of the answer, or raise DemoError as vLLM 0.32 refuses a prompt."""
     refuse_too_many_tokens(size, window)
-    room = window - size.total
-    allowed = room if asked is None else min(asked, room)
+    free = window - size.total
+    allowed = free if asked is None else min(asked, free)
     if allowed < 1:
         complaint = f"max_tokens must be at least 1, got {allowed}."
         raise bad_request(complaint, "max_tokens", allowed)
@@ -71,7 +73,7 @@ def room_for_answer(size: PromptSize, window: int, asked: int | None) -> int:
 
 
 def refuse_too_many_characters(characters: int, window: int) -> None:
-    """Refuse a prompt that no way of cutting it into tokens could make fit."""
+    """Raise DemoError for a prompt with too many characters to fit in any tokenization."""
     bound = window * LONGEST_TOKEN_CHARACTERS
     if characters > bound:
         complaint = (
@@ -83,7 +85,7 @@ def refuse_too_many_characters(characters: int, window: int) -> None:
 
 
 def refuse_too_many_tokens(size: PromptSize, window: int) -> None:
-    """Refuse text, then text with media, that is longer than the window."""
+    """Raise DemoError if the text, or the text with media, exceeds the window."""
     if size.text > window:
         complaint = (
             f"This model's maximum context length is {window} tokens. However, your prompt "

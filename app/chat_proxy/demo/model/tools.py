@@ -1,3 +1,5 @@
+"""The tool calls of the demo model, with arguments from the user's text."""
+
 import hashlib
 import json
 import re
@@ -23,7 +25,7 @@ MOST_VALUES = 200
 
 
 def forced_calls(request: ChatRequest) -> tuple[Call, ...]:
-    """Return the call that `tool_choice` demands, of the tool asked for or else of the first."""
+    """Return the call that `tool_choice` requires, of the requested tool or else the first."""
     if request.tool_choice not in ("required", "named"):
         return ()
     wanted = tools_asked_for(request) or request.tools
@@ -31,7 +33,7 @@ def forced_calls(request: ChatRequest) -> tuple[Call, ...]:
 
 
 def asked_calls(request: ChatRequest) -> tuple[Call, ...]:
-    """Return a call for each tool that the user asks for, unless its results are already there."""
+    """Return a call for each tool that the user requests, if the last message is the user's."""
     if request.messages[-1].role != "user":
         return ()
     wanted = tools_asked_for(request)[: None if request.parallel_calls else 1]
@@ -39,7 +41,7 @@ def asked_calls(request: ChatRequest) -> tuple[Call, ...]:
 
 
 def tools_asked_for(request: ChatRequest) -> list[Tool]:
-    """Return the tools that the newest user message asks for by name."""
+    """Return the tools that the newest user message requests by name."""
     text = last_of("user", request.messages).text
     return [
         tool
@@ -49,7 +51,7 @@ def tools_asked_for(request: ChatRequest) -> list[Tool]:
 
 
 def make_call(request: ChatRequest, tool: Tool, index: int) -> Call:
-    """Call a tool with plausible arguments; the same conversation makes the same call."""
+    """Return a call with plausible arguments, always the same for the same conversation."""
     words = Words(last_of("user", request.messages).text, tool.name)
     example = Example(tool.schema, words).value("", tool.schema)
     arguments = json.dumps(as_dict(example), ensure_ascii=False)
@@ -59,7 +61,7 @@ def make_call(request: ChatRequest, tool: Tool, index: int) -> Call:
 
 
 class Words:
-    """What the user wrote, as a source of values: `city=Paris`, "Paris", or `for Paris`."""
+    """A source of argument values in the user's text: `city=Paris`, "Paris", or `for Paris`."""
 
     def __init__(self, text: str, tool_name: str) -> None:
         self.text = text
@@ -71,25 +73,25 @@ class Words:
         return (text for text in QUOTED.findall(self.text) if text != tool_name)
 
     def named(self, name: str) -> str:
-        """Return the value that the user gives to this very name."""
+        """Return the value that the text assigns to this name."""
         found = re.search(rf"\b{re.escape(name)}\s?[=:]\s?\"?([^\s,;\"]{{1,60}})", self.text)
         return found[1] if name and found else ""
 
     def contain(self, word: str) -> bool:
-        """Tell whether the user wrote this word."""
+        """Return whether the text contains this word."""
         return bool(word and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", self.text))
 
     def next_text(self) -> str:
-        """Return the next text that could be meant."""
+        """Return the next text that may be an argument."""
         return next(self._texts, "").strip()
 
     def next_number(self) -> float | None:
-        """Return the next number that could be meant."""
+        """Return the next number that may be an argument."""
         return next((float(number) for number in self._numbers), None)
 
 
 class Example:
-    """A value that fits a JSON schema, made of the user's words where they fit."""
+    """Generates a value that fits a JSON schema, from the user's words where they fit."""
 
     def __init__(self, root: dict[str, object], words: Words) -> None:
         self._root = root
@@ -97,11 +99,11 @@ class Example:
         self._left = MOST_VALUES
 
     def value(self, name: str, raw: object, depth: int = 0) -> object:
-        """Return an example for a schema; what is too deep or too much becomes null."""
+        """Return an example for a schema; values beyond the limits become null."""
         self._left -= 1
         if depth > DEEPEST or self._left < 0:
             return None
-        schema = self._plain(as_dict(raw))
+        schema = self._resolved(as_dict(raw))
         for fixed in (schema.get("const"), self._option(schema), schema.get("default")):
             if isinstance(fixed, str | int | float):
                 return fixed
@@ -141,11 +143,11 @@ class Example:
 
     def _option(self, schema: dict[str, object]) -> object:
         options = as_list(schema.get("enum"))
-        said = (option for option in options if self._words.contain(as_text(option)))
-        return next(said, options[0] if options else None)
+        mentioned = (option for option in options if self._words.contain(as_text(option)))
+        return next(mentioned, options[0] if options else None)
 
-    def _plain(self, schema: dict[str, object]) -> dict[str, object]:
-        """Follow a reference or the first of several alternatives, a few steps at most."""
+    def _resolved(self, schema: dict[str, object]) -> dict[str, object]:
+        """Resolve references and take first alternatives, for a limited number of steps."""
         for _ in range(DEEPEST):
             step = self._referred(as_text(schema.get("$ref"))) or first_alternative(schema)
             if not step:
@@ -161,13 +163,13 @@ class Example:
 
 
 def first_alternative(schema: dict[str, object]) -> dict[str, object]:
-    """Return the first alternative that is not null, or nothing."""
+    """Return the first alternative that is not null, or an empty schema."""
     options = (as_dict(o) for key in ("anyOf", "oneOf", "allOf") for o in as_list(schema.get(key)))
     return next((option for option in options if option.get("type") != "null"), {})
 
 
 def type_of(schema: dict[str, object]) -> str:
-    """Return a schema's type, or what its other fields imply."""
+    """Return the type of a schema, or the type that its other fields imply."""
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = next((one for one in kind if one != "null"), "null")

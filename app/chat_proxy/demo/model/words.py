@@ -1,3 +1,5 @@
+"""What the demo model answers: a description of its prompt, a tool call or a summary."""
+
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ MOST_NAMES = 10
 
 
 def answer(request: ChatRequest, size: PromptSize, window: int, limit: int) -> tuple[Choice, ...]:
-    """Answer a request: a forced tool call, a summary, a tool call asked for, or words."""
+    """Return the choices: a forced tool call, a summary, a requested tool call, or text."""
     if calls := forced_calls(request):
         finish = "stop" if request.tool_choice == "named" else "tool_calls"
         return (calling(calls, finish, limit),) * request.choices
@@ -28,12 +30,12 @@ def answer(request: ChatRequest, size: PromptSize, window: int, limit: int) -> t
 
 
 def number_of(index: int, request: ChatRequest) -> str:
-    """Say which of several answers this is."""
+    """Return a sentence that numbers one of several choices."""
     return f" This is answer {index + 1} of {request.choices}." if request.choices > 1 else ""
 
 
 def sentences(request: ChatRequest, size: PromptSize, window: int) -> Iterator[str]:
-    """Yield what the model has to say about what it sees."""
+    """Yield the sentences that describe the prompt."""
     messages = request.messages
     yield "I am the demo model."
     yield (
@@ -50,12 +52,12 @@ def sentences(request: ChatRequest, size: PromptSize, window: int) -> Iterator[s
     if request.tools:
         names = [tool.name for tool in request.tools]
         yield f"I may call {listed(names)}: write “call {names[0]}” and I do."
-    said = quoted(last_of("user", messages).text)
-    yield f"You said: {said}" if said else "You said nothing that I can read."
+    user_text = quoted(last_of("user", messages).text)
+    yield f"You said: {user_text}" if user_text else "You said nothing that I can read."
 
 
 def tool_results(messages: tuple[Message, ...]) -> Iterator[str]:
-    """Yield what the tools called last have answered, when their results end the conversation."""
+    """Yield a sentence for each tool result at the end of the conversation."""
     names = {call.id: call.name for message in messages for call in message.calls}
     newest: list[str] = []
     for message in reversed(messages):
@@ -67,19 +69,19 @@ def tool_results(messages: tuple[Message, ...]) -> Iterator[str]:
 
 
 def roles(messages: tuple[Message, ...]) -> str:
-    """Say how many messages each role has, in the order of their first message."""
+    """Return the number of messages of each role, in the order of their first message."""
     counts = Counter(quoted(message.role) for message in messages)
     return ", ".join(f"{count} {role}" for role, count in list(counts.items())[:MOST_NAMES])
 
 
 def listed(names: list[str]) -> str:
-    """Name each of several things once, a few at most."""
+    """Return a list of the distinct names, shortened."""
     different = list(dict.fromkeys(names))
     return ", ".join(different[:MOST_NAMES]) + (", …" if len(different) > MOST_NAMES else "")
 
 
 def numbered(number: int, thing: str) -> str:
-    """Say how many there are."""
+    """Return a count with its noun in singular or plural."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 

@@ -1,4 +1,4 @@
-"""What the story's user says and what its tools answer: no clock, no chance, the same each time."""
+"""The user messages and tool results of the story, the same in every run."""
 
 import struct
 import zlib
@@ -32,7 +32,7 @@ GREY = 8
 
 @dataclass(frozen=True)
 class Turn:
-    """What the user says and shows, its name in the table, and how long the log is."""
+    """A user message with an optional image, its label in the table, and the lines of its log."""
 
     short: str
     says: str
@@ -40,7 +40,7 @@ class Turn:
     shows: int = 0
 
     def message(self) -> dict[str, object]:
-        """Return the user's message."""
+        """Return the user message."""
         if not self.shows:
             return {"role": "user", "content": self.says}
         picture = {"type": "image_url", "image_url": {"url": png_url(self.shows * GREY)}}
@@ -48,7 +48,7 @@ class Turn:
 
 
 def turns(window: int) -> Iterator[Turn]:
-    """Yield a conversation that is several windows long."""
+    """Yield the turns of a conversation that is several windows long."""
     lines = max(2, window // WINDOW_PER_LINE)
     yield Turn("the task", "The checkout of our shop is slow since Monday. It must stay online.")
     yield _reading("web/frontend.log", lines)
@@ -61,7 +61,7 @@ def turns(window: int) -> Iterator[Turn]:
     yield Turn("a question", "Which of these files shows requests over 800 ms?")
     yield _reading("queue/workers.log", lines)
     yield _reading("shop/orders.log", lines)
-    yield Turn("a wish", "Please write down the next steps for the team.")
+    yield Turn("a request", "Please write down the next steps for the team.")
     yield _reading("web/errors.log", lines * LARGE)
     yield Turn("a question", "What do the errors have in common?")
     yield _reading("db/replica.log", lines)
@@ -77,7 +77,7 @@ def _reading(path: str, lines: int) -> Turn:
 
 
 def log_of(path: str, lines: int) -> str:
-    """Return a log file with so many lines."""
+    """Return the text of a log file with this number of lines."""
     return "\n".join(
         f"10:{line // 60 % 60:02}:{line % 60:02} {path} request {line} took {line * 37 % 900} ms"
         for line in range(lines)

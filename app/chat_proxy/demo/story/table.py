@@ -1,4 +1,4 @@
-"""The story's table: one line for each request, as it goes."""
+"""The table that the story prints: one line for each request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ HEADINGS = (
 
 @dataclass(frozen=True)
 class Told:
-    """What the proxy says about one request in its answer's headers."""
+    """What the response headers of the proxy report about one request."""
 
     before: int
     after: int
@@ -24,7 +24,7 @@ class Told:
 
     @classmethod
     def by(cls, headers: Mapping[str, str]) -> "Told":
-        """Read the headers; a count that is not there is 0."""
+        """Read the headers; a missing count is 0."""
         return cls(
             int(headers.get("x-chat-proxy-tokens-before", "0")),
             int(headers.get("x-chat-proxy-tokens-after", "0")),
@@ -34,12 +34,12 @@ class Told:
 
 
 def _short(stage: str) -> str:
-    """Return a stage's name without what would make the line too long."""
+    """Return the name of a stage without its long suffix."""
     return stage.removesuffix("_tool_output").removesuffix("_history")
 
 
 class Table:
-    """A table that grows; on a terminal, running requests show and new stages stand out."""
+    """A growing table; a terminal also shows running requests, and new stages in bold."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -58,35 +58,35 @@ class Table:
         )
 
     def waiting(self, turn: int, what: str) -> None:
-        """Show which request is on its way."""
+        """Show the running request."""
         if self._is_live:
             self._write(f"{self._head(turn, what)} ...")
 
-    def answered(self, turn: int, what: str, told: Told, seconds: float) -> None:
-        """Write a request's line."""
+    def answered(self, turn: int, what: str, report: Told, seconds: float) -> None:
+        """Write the line of a request."""
         self._requests += 1
-        self._before += told.before
-        self._after += told.after
-        self._longest = max(self._longest, told.before)
+        self._before += report.before
+        self._after += report.after
+        self._longest = max(self._longest, report.before)
         line = (
-            f"{self._head(turn, what)} {told.before:>7,} -> {told.after:>6,}  "
-            f"{told.compaction:<11} {self._before - self._after:>7,} {seconds * 1000:>6,.0f}  "
-            f"{told.stages}"
+            f"{self._head(turn, what)} {report.before:>7,} -> {report.after:>6,}  "
+            f"{report.compaction:<11} {self._before - self._after:>7,} {seconds * 1000:>6,.0f}  "
+            f"{report.stages}"
         ).rstrip()
-        is_news = told.stages not in ("", self._stages)
-        self._stages = told.stages
-        self.say(f"{BOLD}{line}{PLAIN}" if self._is_live and is_news else line)
+        is_new_stage = report.stages not in ("", self._stages)
+        self._stages = report.stages
+        self.say(f"{BOLD}{line}{PLAIN}" if self._is_live and is_new_stage else line)
 
     def end(self) -> None:
-        """Write what all requests together come to."""
+        """Write the totals of all requests."""
         share = (self._before - self._after) / max(1, self._before)
         self._write(
-            f"\n{self._requests} requests: {self._before:,} tokens asked, {self._after:,} sent, "
+            f"\n{self._requests} requests: {self._before:,} tokens received, {self._after:,} sent, "
             f"{share:.0%} saved; the longest had {self._longest:,} tokens.\n"
         )
 
     def say(self, line: str) -> None:
-        """Write a line of its own, over the request that was waited for."""
+        """Write a line, replacing that of the running request."""
         self._write(f"{CLEAR_LINE}{line}\n" if self._is_live else f"{line}\n")
 
     def _head(self, turn: int, what: str) -> str:

@@ -1,4 +1,4 @@
-"""The demo's story: a long conversation with tools and images, told request by request."""
+"""The demo's story: a long conversation with tools and images, sent request by request."""
 
 import asyncio
 import importlib
@@ -21,32 +21,32 @@ REQUEST_SECONDS = 60.0
 LOOK_SECONDS = 0.1
 
 
-class StoryEnds(Exception):
-    """The story cannot go on."""
+class StoryFailed(Exception):
+    """The story cannot continue."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer's headers and its message."""
+    """The headers and the message of an answer."""
 
     headers: Mapping[str, str]
     message: dict[str, object]
 
     @classmethod
     def of(cls, headers: Mapping[str, str], body: str) -> "Reply":
-        """Read an answer; raise StoryEnds if there is no message in it."""
+        """Read an answer, or raise StoryEnds if it has no message."""
         try:
             choices = as_list(as_dict(json.loads(body)).get("choices"))
         except ValueError:
             choices = []
         message = as_dict(as_dict(choices[0] if choices else None).get("message"))
         if not message:
-            raise StoryEnds("the proxy's answer has no message")
+            raise StoryFailed("the proxy's answer has no message")
         return cls(headers, message)
 
 
 class Client(Protocol):
-    """Something that sends a chat request to the proxy."""
+    """A client that sends chat requests to the proxy."""
 
     async def ask(self, fields: dict[str, Any]) -> Reply:
         """Return the answer, or raise StoryEnds."""
@@ -55,7 +55,7 @@ class Client(Protocol):
 
 @dataclass(frozen=True)
 class SdkClient:
-    """The proxy's client as most people have it: OpenAI's own."""
+    """A client that uses OpenAI's SDK, as most users do."""
 
     sdk: Any
     client: Any
@@ -65,13 +65,13 @@ class SdkClient:
         try:
             raw = await self.client.chat.completions.with_raw_response.create(**fields)
         except self.sdk.OpenAIError as error:
-            raise StoryEnds(str(error)) from error
+            raise StoryFailed(str(error)) from error
         return Reply.of(raw.headers, raw.text)
 
 
 @dataclass(frozen=True)
 class PlainClient:
-    """The same without the SDK."""
+    """A client without the SDK."""
 
     url: str
     api_key: str
@@ -85,15 +85,15 @@ class PlainClient:
                 f"{self.url}/chat/completions", json=fields, headers=headers
             )
         except httpx.HTTPError as error:
-            raise StoryEnds(str(error) or type(error).__name__) from error
+            raise StoryFailed(str(error) or type(error).__name__) from error
         if answer.status_code != 200:
-            raise StoryEnds(f"the proxy answers {answer.status_code}: {answer.text}")
+            raise StoryFailed(f"the proxy answered {answer.status_code}: {answer.text}")
         return Reply.of(answer.headers, answer.text)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Where the story plays: the proxy's root, a key for it, and the model's window."""
+    """What the story needs: the root URL of the proxy, a key for it, and the model's window."""
 
     root: str
     api_key: str
@@ -102,7 +102,7 @@ class Stage:
 
 
 class Story:
-    """A conversation that goes on turn by turn, as a client's own history does."""
+    """A conversation that grows turn by turn, like the history of a client."""
 
     def __init__(self, client: Client, table: Table, window: int) -> None:
         self._client = client
@@ -111,7 +111,7 @@ class Story:
         self._messages: list[dict[str, object]] = [{"role": "system", "content": SYSTEM}]
 
     async def tell(self) -> None:
-        """Play all turns."""
+        """Send all turns."""
         self._table.begin(self._window)
         for number, turn in enumerate(turns(self._window), 1):
             self._messages.append(turn.message())
@@ -121,7 +121,7 @@ class Story:
         self._table.end()
 
     async def _answer(self, number: int, what: str) -> None:
-        """Send the whole history, as clients do, and add the answer to it."""
+        """Send the whole history, as clients do, and append the answer to it."""
         self._table.waiting(number, what)
         started = time.perf_counter()
         fields = {"model": MODEL, "messages": self._messages, "tools": TOOLS}
@@ -131,7 +131,7 @@ class Story:
         self._messages.append({k: v for k, v in reply.message.items() if v is not None})
 
     def _run_tools(self, turn: Turn) -> bool:
-        """Add the result of each call in the newest answer; tell whether there is one."""
+        """Append a result for each call in the newest answer; return whether there is one."""
         calls = [read_call(call) for call in as_list(self._messages[-1].get("tool_calls"))]
         for call in calls:
             path = as_text(_arguments(call.arguments).get("path"))
@@ -140,23 +140,23 @@ class Story:
         return bool(calls)
 
 
-def tell_story(stage: Stage, out: TextIO, is_up: Callable[[], bool]) -> None:
-    """Tell the story as long as the proxy is up and somebody reads it."""
-    with suppress(OSError, ValueError):  # from an output that is closed
+def run_story(stage: Stage, out: TextIO, is_up: Callable[[], bool]) -> None:
+    """Run the story while the proxy is up and the output is open."""
+    with suppress(OSError, ValueError):  # the output is closed
         asyncio.run(_tell_while_up(stage, Table(out), is_up))
 
 
 async def _tell_while_up(stage: Stage, table: Table, is_up: Callable[[], bool]) -> None:
-    """Let go of a running request when the proxy stops, so that it does not wait for it."""
-    telling = asyncio.create_task(_tell(stage, table))
-    while not telling.done() and is_up():
-        await asyncio.wait({telling}, timeout=LOOK_SECONDS)
-    telling.cancel()
+    """Cancel the running request when the proxy stops, so that its drain need not wait for it."""
+    story = asyncio.create_task(_tell(stage, table))
+    while not story.done() and is_up():
+        await asyncio.wait({story}, timeout=LOOK_SECONDS)
+    story.cancel()
     try:
-        await telling
+        await story
     except asyncio.CancelledError:
         return
-    except StoryEnds as end:
+    except StoryFailed as end:
         if is_up():
             reason = " ".join(str(end).split())[:200]
             table.say(f"chat-proxy demo: the story ends early: {reason}; the proxy stays up.")
@@ -168,22 +168,22 @@ async def _tell(stage: Stage, table: Table) -> None:
         client = make_client(f"{stage.root}/v1", stage.api_key, http)
         await Story(client, table, stage.window).tell()
     if stage.has_dashboard:
-        table.say(f"See it all on {stage.root}/dashboard")
+        table.say(f"See all requests on {stage.root}/dashboard")
     table.say("The proxy stays up; Ctrl-C stops it.")
 
 
 async def _wait_for(stage: Stage, http: httpx.AsyncClient) -> None:
-    """Wait until the proxy serves: nothing that takes time may come before its start."""
+    """Wait until the proxy serves: slow imports must not delay its start."""
     try:
         await http.get(f"{stage.root}/healthz")
     except httpx.HTTPError as error:
-        raise StoryEnds(str(error) or type(error).__name__) from error
+        raise StoryFailed(str(error) or type(error).__name__) from error
 
 
 def make_client(url: str, api_key: str, http: httpx.AsyncClient) -> Client:
-    """Return a client of OpenAI's SDK if that is installed, else a plain one."""
+    """Return an SDK client if the SDK is installed, else a plain one."""
     try:
-        # It takes a second to import, and only the story needs it.
+        # The import takes a second, and only the story needs it.
         sdk = importlib.import_module("openai")
     except ImportError:
         return PlainClient(url, api_key, http)

@@ -1,3 +1,5 @@
+"""Reading summary requests: transcripts and earlier summaries."""
+
 import re
 from collections.abc import Iterable, Iterator
 
@@ -30,17 +32,17 @@ BULLET = re.compile(r"^\s*[-*]\s+(.+)$")
 
 
 def has_headings(text: str) -> bool:
-    """Tell whether a text names most sections of a summary."""
+    """Return whether a text contains most section headings of a summary."""
     return sum(heading in text for heading in HEADINGS) >= ENOUGH_HEADINGS
 
 
 def asks_for_summary(messages: tuple[Message, ...]) -> bool:
-    """Tell whether the newest message is a user's request for a summary."""
+    """Return whether the newest message is a user's request for a summary."""
     return messages[-1].role == "user" and has_headings(messages[-1].text)
 
 
 def material(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return what is to be summarised: the conversation, or the transcript in the request."""
+    """Return the messages to summarise: the conversation, or the transcript in the request."""
     *earlier, asked = messages
     spoken = [message for message in earlier if message.role not in INSTRUCTION_ROLES]
     written = tuple(blocks(asked.text))
@@ -50,12 +52,12 @@ def material(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def plain_lines(text: str) -> Iterator[str]:
-    """Yield the lines that name no section, as a request without a transcript is material too."""
+    """Yield the lines without headings: a request without a transcript is summarised itself."""
     return (line for line in text.splitlines() if not any(name in line for name in HEADINGS))
 
 
 def blocks(text: str) -> Iterator[Message]:
-    """Yield the messages of a written transcript; what stands outside of a label is left out."""
+    """Yield the messages of a transcript; text without a label is skipped."""
     role, lines = "", list[str]()
     for line in text.splitlines():
         label = SPOKEN_LABEL.match(line) or FRAMED_LABEL.match(line)
@@ -69,7 +71,7 @@ def blocks(text: str) -> Iterator[Message]:
 
 
 def block(role: str, lines: Iterable[str]) -> Iterator[Message]:
-    """Yield one message of a transcript, with the tool calls written in an assistant's words."""
+    """Yield one message of a transcript, with the tool calls in an assistant's text."""
     text = "\n".join(lines).strip()
     if role and role not in INSTRUCTION_ROLES and text:
         found = WRITTEN_CALL.findall(text) if role == "assistant" else []
@@ -77,7 +79,7 @@ def block(role: str, lines: Iterable[str]) -> Iterator[Message]:
 
 
 def sections_in(text: str) -> dict[str, list[str]]:
-    """Return the bullets of an earlier summary by their section."""
+    """Return the bullets of an earlier summary by section."""
     found: dict[str, list[str]] = {}
     section = ""
     for line in text.splitlines():

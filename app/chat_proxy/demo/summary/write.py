@@ -1,3 +1,5 @@
+"""Writing the demo model's summaries."""
+
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
@@ -33,51 +35,53 @@ Extract = Callable[[tuple[Message, ...]], Iterable[str]]
 
 
 def summarise(messages: tuple[Message, ...]) -> str:
-    """Write the sections of a summary from what is literally in the conversation."""
-    heard = material(messages)
-    earlier = [sections_in(message.text) for message in heard if is_summary(message)]
-    news = tuple(message for message in heard if not is_summary(message))
-    size = sum(count(message.text) for message in heard)
-    most = max(1, min(MOST_BULLETS, size // TOKENS_PER_BULLET))
+    """Return a summary that quotes the conversation literally, section by section."""
+    sources = material(messages)
+    earlier = [sections_in(message.text) for message in sources if is_summary(message)]
+    news = tuple(message for message in sources if not is_summary(message))
+    size = sum(count(message.text) for message in sources)
+    max_bullets = max(1, min(MOST_BULLETS, size // TOKENS_PER_BULLET))
     return "\n".join(
         chain.from_iterable(
-            section(title, [b for e in earlier for b in e.get(name, ())], extract(news), most)
+            section(
+                title, [b for e in earlier for b in e.get(name, ())], extract(news), max_bullets
+            )
             for title, name, extract in SECTIONS_IN_ORDER
         )
     )
 
 
 def is_summary(message: Message) -> bool:
-    """Tell whether a message is, or carries, an earlier summary."""
+    """Return whether a message is or contains an earlier summary."""
     return message.role == "summary" or has_headings(message.text)
 
 
-def section(title: str, kept: list[str], news: Iterable[str], most: int) -> Iterator[str]:
-    """Yield a section's lines: what an earlier summary kept and what is new, the newest of both."""
+def section(title: str, kept: list[str], news: Iterable[str], max_bullets: int) -> Iterator[str]:
+    """Yield the lines of a section: the newest bullets, from earlier summaries and new messages."""
     bullets = [short(text) for text in (*kept, *news)]
     different = [bullet for bullet in dict.fromkeys(bullets) if bullet]
-    chosen = different[:1] if title == "## Goal" else different[-most:]
+    chosen = different[:1] if title == "## Goal" else different[-max_bullets:]
     yield title
     yield from (f"- {bullet}" for bullet in chosen or ["(none)"])
 
 
 def goal(messages: tuple[Message, ...]) -> Iterator[str]:
-    """Yield the first thing that the user asks for."""
+    """Yield the user messages; the first one is the goal."""
     yield from (message.text for message in messages if message.role == "user")
 
 
 def constraints(messages: tuple[Message, ...]) -> Iterator[str]:
-    """Yield the user's sentences that say what must and what must not be."""
+    """Yield the user's sentences that state a constraint or a preference."""
     return (text for text in sentences(messages, "user") if CONSTRAINT.search(text))
 
 
 def done(messages: tuple[Message, ...]) -> Iterator[str]:
-    """Yield the tool calls that were answered without an error."""
+    """Yield the tool calls with a result that is no error."""
     return (f"{shown(call)}: {text}" for call, text in answered(messages) if not ERROR.search(text))
 
 
 def in_progress(messages: tuple[Message, ...]) -> Iterator[str]:
-    """Yield the tool calls that wait for their result, and the newest request."""
+    """Yield the tool calls without a result, and the newest user message."""
     closed = {id(call) for call, _ in answered(messages)}
     yield from (shown(call) for call in calls(messages) if id(call) not in closed)
     requests = [message.text for message in messages if message.role == "user"]
@@ -95,20 +99,20 @@ def decisions(messages: tuple[Message, ...]) -> Iterator[str]:
 
 
 def next_steps(messages: tuple[Message, ...]) -> Iterator[str]:
-    """Yield what the assistant says it is about to do, else the newest request."""
+    """Yield the steps that the assistant announces, else the newest user message."""
     steps = [text for text in sentences(messages, "assistant") if STEP.search(text)]
     yield from steps or [f"Answer: {last_of('user', messages).text}"]
 
 
 def context(messages: tuple[Message, ...]) -> Iterator[str]:
-    """Yield the lines with errors, and the sentences with numbers that have a unit."""
+    """Yield lines with errors, and sentences with a number and a unit."""
     for message in messages:
         yield from (line for line in message.text.splitlines() if ERROR.search(line))
         yield from (text for text in sentences_in(message.text) if MEASURE.search(text))
 
 
 def files(messages: tuple[Message, ...]) -> Iterator[str]:
-    """Yield the paths and file names that were written anywhere."""
+    """Yield all paths and file names in texts and tool arguments."""
     for message in messages:
         for text in (message.text, *(call.arguments for call in message.calls)):
             plain = ADDRESS.sub(" ", text)
@@ -131,12 +135,12 @@ SECTIONS_IN_ORDER: tuple[tuple[str, str, Extract], ...] = (
 
 
 def calls(messages: Iterable[Message]) -> Iterator[Call]:
-    """Yield all tool calls that were made."""
+    """Yield all tool calls."""
     return (call for message in messages for call in message.calls)
 
 
 def answered(messages: tuple[Message, ...]) -> list[tuple[Call, str]]:
-    """Return the tool calls that have a result; in a transcript, where ids are lost, all have."""
+    """Return the tool calls with their results; a call without id, in a transcript, is done."""
     results = {message.answers: message.text for message in messages if message.role == "tool"}
     pairs = ((call, results.get(call.id) if call.id else "done") for call in calls(messages))
     return [(call, text) for call, text in pairs if text is not None]
@@ -148,24 +152,24 @@ def shown(call: Call) -> str:
 
 
 def looks_like_a_path(path: str) -> bool:
-    """Tell a path from words with a slash between them."""
+    """Return whether the text is a path and not just words separated by slashes."""
     rooted = path.startswith(("/", "~", "."))
     named = path.count("/") > 1 or "." in path.rpartition("/")[2]
     return (rooted or named) and any(character.isalpha() for character in path)
 
 
 def sentences(messages: Iterable[Message], role: str) -> Iterator[str]:
-    """Yield the sentences that a role said."""
+    """Yield all sentences in the messages of a role."""
     return (s for message in messages if message.role == role for s in sentences_in(message.text))
 
 
 def sentences_in(text: str) -> list[str]:
-    """Cut a text into sentences and lines."""
+    """Split a text into sentences and lines."""
     return SENTENCE_END.split(text)
 
 
 def short(text: str) -> str:
-    """Return the beginning of a text on one line, cut between words only."""
+    """Return the beginning of a text on one line, cut only between words."""
     return textwrap.shorten(
         text, BULLET_CHARACTERS, placeholder=" …", break_long_words=False, break_on_hyphens=False
     )

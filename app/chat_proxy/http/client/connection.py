@@ -1,7 +1,4 @@
-"""One connection to an upstream: a request goes out whole, its answer comes back in pieces.
-
-The parser is httptools', the same as on the clients' side.
-"""
+"""One connection to an upstream: a request is written whole, its answer arrives in pieces."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +10,7 @@ import httpx
 from chat_proxy.http.headers import NUL, RawHeaders
 from chat_proxy.http.write_batch import Message, WriteBatch
 
-# With what waits in front of a client that reads slowly, 128 KiB at most for each stream.
+# Together with the buffers towards a client that reads slowly: at most 128 KiB per stream.
 READ_BYTES = 32 * 1024
 READ_BUFFER_BYTES = 24 * 1024
 MAX_HEADER_BYTES = 32 * 1024
@@ -21,15 +18,15 @@ MAX_HEADERS = 128
 
 
 class NotHttp(httpx.RemoteProtocolError):
-    """What came back is not HTTP, or has headers without end."""
+    """The answer is not HTTP, or its headers are too large."""
 
 
 class ReusedConnectionClosed(httpx.RemoteProtocolError):
-    """A kept-alive connection was closed before it gave a single byte of this answer."""
+    """A kept-alive connection was closed before the first byte of this answer."""
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Asks one question at a time, and may be kept for the next when the answer is whole."""
+    """Send one request at a time; the connection may be kept when the answer is complete."""
 
     def __init__(
         self,
@@ -38,7 +35,7 @@ class Connection(asyncio.BufferedProtocol):
         buffer: memoryview,
         write_batch: WriteBatch,
     ) -> None:
-        """Read into a buffer which all connections of a loop may share: it is emptied at once."""
+        """Read into a buffer that all connections of a loop share: it is emptied at once."""
         self.key = ""
         self.idle_since = 0.0
         self.status = 0
@@ -62,10 +59,10 @@ class Connection(asyncio.BufferedProtocol):
         self._pieces: list[bytes] = []
         self._held_bytes = 0
 
-    # For whoever asks
+    # Called by the pool
 
     def ask(self, message: Message) -> None:
-        """Send a request; there is news until its answer's status and headers are in."""
+        """Write a request; `news` completes as its answer arrives."""
         self.is_whole = self.has_head = self._was_heard = self._is_framed = False
         self.headers = []
         self._head_bytes_left = MAX_HEADER_BYTES
@@ -74,16 +71,16 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_stale(self) -> bool:
-        """Whether it gave an answer before, and not a byte of this one."""
+        """Whether an earlier answer was received on it, and not a byte of this one."""
         return self._was_used and not self._was_heard
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to take, or nothing more to come."""
+        """Whether there is something to take, or nothing more will come."""
         return self.is_whole or bool(self._pieces)
 
     def news(self) -> asyncio.Future[None]:
-        """Return what is done when something happens to the connection; raise if nothing can."""
+        """Return a future for the next event on the connection; raise if it has failed."""
         if self._error is not None:
             raise self._error
         if self._transport is None:
@@ -92,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         return waiter
 
     def take(self) -> bytes:
-        """Return what has arrived of the body, and read on."""
+        """Return the body received so far, and resume reading."""
         pieces = self._pieces
         chunk = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
@@ -109,42 +106,42 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection is there no more."""
+        """Whether the connection is closed."""
         return self._transport is None
 
     @property
     def may_be_kept(self) -> bool:
-        """Whether another question may be asked."""
+        """Whether another request may be sent on it."""
         if not self._keeps_alive or self._transport is None:
             return False
         return self.is_whole and not self._pieces
 
     def break_off(self) -> None:
-        """Close at once: a plain close waits until the upstream has taken what is unsent."""
+        """Close at once: a plain close waits until the upstream has read what is unsent."""
         self._keeps_alive = False
         if self._transport is not None:
             self._transport.abort()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             self.write_batch.wake()
             waiter.set_result(None)
 
-    # For the event loop
+    # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Be ready for a question."""
+        """Be ready for a request."""
         self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's own signature
-        """Offer room for as much as may be read in one go."""
+        """Return the buffer for the next read."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Parse, and stop reading when nobody takes what came."""
+        """Parse, and pause reading while too much waits to be taken."""
         if self.is_whole:
-            # It speaks unasked: that is no answer to the next question.
+            # Bytes without a request: they are no answer to the next one.
             self.break_off()
             return
         self._was_heard = True
@@ -162,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.break_off()
         if self._held_bytes > READ_BUFFER_BYTES and not self._is_paused:
             self._pause()
-        self._tell()
+        self._notify()
 
     def _pause(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -170,29 +167,29 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End an answer that has no other end; any other that is not whole is broken."""
+        """Complete an answer that ends with the connection; any other is broken if not whole."""
         self._transport = None
         if exc is None and self.has_head and not self._is_framed:
             self.is_whole = True
         self._fail(httpx.ReadError(type(exc).__name__ if exc else "closed"))
-        self._tell()
+        self._notify()
         self._on_lost(self)
 
     def _fail(self, error: httpx.TransportError) -> None:
-        """Note why no more will come; the first reason counts."""
+        """Set why no more will come; the first reason counts."""
         self._keeps_alive = False
         if self._error is None and not self.is_whole:
             self._error = error
 
-    # For the parser
+    # Called by the parser
 
     def on_message_begin(self) -> None:
-        """Notice another answer behind a whole one, however little of it is there."""
+        """Notice the beginning of another answer after a whole one."""
         if self.is_whole:
             self._keeps_alive = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; what stands behind the body is dropped."""
+        """Take a header; trailers after the body are dropped."""
         if self.has_head or NUL in value:
             return
         name = name.lower()
@@ -201,9 +198,9 @@ class Connection(asyncio.BufferedProtocol):
             self._is_framed = name == b"content-length" or b"chunked" in value.lower()
 
     def on_headers_complete(self) -> None:
-        """Let the answer begin, unless it is only on its way: a 1xx is forgotten."""
+        """Begin the answer; an interim 1xx answer is dropped."""
         if self.has_head:
-            self._keeps_alive = False  # a second answer that nobody asked for
+            self._keeps_alive = False  # a second answer without a request
             return
         if len(self.headers) > MAX_HEADERS or self._is_head_too_large():
             raise NotHttp("headers without end")
@@ -216,20 +213,20 @@ class Connection(asyncio.BufferedProtocol):
         self._keeps_alive = self._parser.should_keep_alive()
 
     def _is_head_too_large(self) -> bool:
-        """Measure a head that came in several reads; one read has room for no more than a head."""
+        """Measure a head that came in several reads; one read cannot hold more than the limit."""
         if self._head_bytes_left == MAX_HEADER_BYTES:
             return False
         return sum([len(name) + len(value) for name, value in self.headers]) > MAX_HEADER_BYTES
 
     def on_body(self, body: bytes) -> None:
-        """Hold a piece until it is read; what stands behind a whole answer is dropped."""
+        """Hold a piece until it is taken; bytes after a whole answer are dropped."""
         if self.is_whole:
             return
         self._pieces.append(body)
         self._held_bytes += len(body)
 
     def on_message_complete(self) -> None:
-        """Note that the answer is whole."""
+        """Mark the answer as complete."""
         if self.has_head:
             self.is_whole = True
 
@@ -238,7 +235,7 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
 def lenient_parser(protocol: Connection) -> httptools.HttpResponseParser:
-    """Return a parser that forgives servers what every client forgives them."""
+    """Return a parser with the leniencies that all HTTP clients have."""
     parser = httptools.HttpResponseParser(protocol)
     parser.set_dangerous_leniencies(
         lenient_headers=True,

@@ -1,117 +1,179 @@
-"""httpx's vocabulary over connections of our own, which aiohttp dials: byte for byte.
+"""A pool of kept-alive connections, as an httpx transport: byte for byte, without side effects.
 
-aiohttp's `TCPConnector` knows names, happy eyeballs and certificates. What lies above it (pool,
-reader, `ClientSession` with cookies, redirects and decompression) is either what a proxy must not
-have or costs more than the rest of a request: docs/decisions/002 has the measurements.
+httpx's own pool wedges after cancelled requests and costs ten times the CPU; clients above it add
+cookies, redirects and decompression, which a proxy must not have (docs/decisions/002).
 """
 
 import asyncio
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, NoReturn, cast
+from collections.abc import AsyncIterator
 
-import aiohttp
 import httpx
-from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.resolver import ThreadedResolver
-from yarl import URL
 
-from chat_proxy.http.client.connection import (
-    READ_BYTES,
-    Connection,
-    NotHttp,
-    ReusedConnectionClosed,
-)
-from chat_proxy.http.client.idle_connections import IdleConnections
-from chat_proxy.http.client.resolver import CachingResolver
+from chat_proxy.http.client.connection import READ_BYTES, Connection, ReusedConnectionClosed
+from chat_proxy.http.client.dialler import Dialler, Target, target_of
+from chat_proxy.http.client.resolver import CachingResolver, look_up
 from chat_proxy.http.headers import RawHeaders, head_of
-from chat_proxy.http.write_batch import Message, WriteBatch
+from chat_proxy.http.write_batch import Message, write_batch_of
 
-# Of the time to connect in; the rest is for an address that was good before.
+# Of the time to connect; the rest is for an address that was good before.
 RESOLVING_SHARE = 0.8
-# Longer bodies are not copied behind their heads, but written on their own.
+# Longer bodies are not copied after their heads, but written on their own.
 JOINED_BYTES = 64 * 1024
-_NO_TIMEOUT = aiohttp.ClientTimeout(total=None)
 
 
-class NameNotResolved(httpx.ConnectError):
-    """The host's name has no address."""
+class IdleConnections:
+    """Hold idle connections, keyed by address; those not used in time are closed."""
+
+    def __init__(self, seconds: float, loop: asyncio.AbstractEventLoop) -> None:
+        self._seconds = seconds
+        self._loop = loop
+        self._idle: dict[str, list[Connection]] = {}
+        self._sweep: asyncio.TimerHandle | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of idle connections that are still open."""
+        waiting = (connection for idle in self._idle.values() for connection in idle)
+        return sum(not connection.is_lost for connection in waiting)
+
+    def take(self, key: str) -> Connection | None:
+        """Return the connection to this address that was used last, None without one."""
+        idle = self._idle.get(key)
+        oldest = self._loop.time() - self._seconds
+        while idle:
+            connection = idle.pop()
+            if connection.may_be_kept and connection.idle_since >= oldest:
+                return connection
+            connection.break_off()
+        return None
+
+    def put(self, connection: Connection) -> None:
+        """Keep a connection whose answer was read to its end."""
+        connection.idle_since = self._loop.time()
+        self._idle.setdefault(connection.key, []).append(connection)
+        if self._sweep is None:
+            self._sweep = self._loop.call_later(self._seconds, self._close_old)
+
+    def close(self) -> None:
+        """Close all connections and stop the timer."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in self._all():
+            connection.break_off()
+        self._idle.clear()
+
+    def _all(self) -> list[Connection]:
+        return [connection for idle in self._idle.values() for connection in idle]
+
+    def _close_old(self) -> None:
+        """Close connections that were idle for too long; run again while some are left."""
+        oldest = self._loop.time() - self._seconds
+        for key, idle in list(self._idle.items()):
+            kept = [it for it in idle if it.idle_since > oldest and it.may_be_kept]
+            for connection in idle:
+                if connection not in kept:
+                    connection.break_off()
+            self._idle[key] = kept
+            if not kept:
+                del self._idle[key]
+        again = bool(self._idle)
+        self._sweep = self._loop.call_later(self._seconds, self._close_old) if again else None
 
 
-class TlsFailed(httpx.ConnectError):
-    """The certificate or the handshake was refused."""
+class Answer:
+    """The body of an answer as it arrives; its connection is kept if it is read to the end."""
+
+    __slots__ = ("_connection", "_idle", "is_whole")
+
+    def __init__(self, connection: Connection, idle: IdleConnections) -> None:
+        self._connection: Connection | None = connection
+        self._idle = idle
+        self.is_whole = False
+        if connection.is_read:
+            self.release()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to read without waiting, or nothing more to come."""
+        return self._connection is None or self._connection.has_news
+
+    def take_whole(self) -> bytes | None:
+        """Return the whole body if it has arrived and none of it was read."""
+        connection = self._connection
+        if connection is None or not connection.is_whole:
+            return None
+        chunk = connection.take()
+        self.release()
+        return chunk
+
+    async def read_some(self) -> bytes:
+        """Return what has arrived, waiting for it if needed; empty at the end."""
+        connection = self._connection
+        if connection is None:
+            return b""
+        while not connection.has_news:
+            await connection.news()
+            connection.write_batch.run()
+        chunk = connection.take()
+        if connection.is_whole:
+            self.release()
+        return chunk
+
+    def release(self) -> None:
+        """Keep the connection if the answer was read to its end, else close it; safe to repeat."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        self.is_whole = connection.is_read
+        if connection.may_be_kept:
+            self._idle.put(connection)
+        else:
+            connection.break_off()
 
 
-class Dialler(aiohttp.TCPConnector):
-    """aiohttp's way to an address, ending in a connection of our kind."""
+class AnswerStream(Answer, httpx.AsyncByteStream):
+    """The same as an httpx stream."""
 
-    def __init__(self, made: Callable[[], Connection], **options: Any) -> None:
-        super().__init__(limit=0, ttl_dns_cache=10, **options)
-        self._factory = made  # type: ignore[assignment]
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while chunk := await self.read_some():
+            yield chunk
 
-    async def dial(self, request: aiohttp.ClientRequest) -> Connection:
-        """Return a new connection to where the request goes."""
-        connection: Any = await self._create_connection(request, [], _NO_TIMEOUT)
-        return cast("Connection", connection)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """An address, taken apart once: what is dialled, and what the request says."""
-
-    dial: aiohttp.ClientRequest
-    key: str
-    host: bytes
-    path: bytes
+    async def aclose(self) -> None:
+        """Release the connection."""
+        self.release()
 
 
 class ConnectionPool(httpx.AsyncBaseTransport):
-    """Sends requests over kept-alive connections; make it in the event loop that uses it.
+    """Send requests over kept-alive connections; make it in the event loop that uses it.
 
-    `send` is for the hot path: it takes and gives bare headers. `handle_async_request` is the same
-    for whoever speaks httpx.
+    `send` is for the hot path: it takes and returns bare headers. `handle_async_request` does the
+    same in httpx's types.
     """
 
     def __init__(
-        self,
-        tls: ssl.SSLContext,
-        write_batch: WriteBatch,
-        *,
-        connect_seconds: float,
-        keep_alive_seconds: float,
+        self, tls: ssl.SSLContext, *, connect_seconds: float, keep_alive_seconds: float
     ) -> None:
-        resolver = CachingResolver(ThreadedResolver(), connect_seconds * RESOLVING_SHARE)
-        self._dialler = Dialler(self._new_connection, ssl=tls, resolver=resolver)
-        self._connect_seconds = connect_seconds
-        self._tls = tls
-        self._write_batch = write_batch
+        resolver = CachingResolver(look_up, connect_seconds * RESOLVING_SHARE)
+        self._dialler = Dialler(resolver, tls, self._new_connection, connect_seconds)
         self._loop = asyncio.get_running_loop()
-        self.kept = IdleConnections(keep_alive_seconds, self._loop)
+        self._write_batch = write_batch_of(self._loop)
+        self.idle = IdleConnections(keep_alive_seconds, self._loop)
         self._open: set[Connection] = set()
         self._dialling: Counter[str] = Counter()
         self._buffer = memoryview(bytearray(READ_BYTES))
 
-    @property
-    def busy(self) -> int:
-        """The connections whose answer is awaited or being read."""
-        return len(self._open) - self.kept.count
-
     def is_dialling(self, target: Target) -> bool:
-        """Tell whether somebody waits for a new connection to this address."""
+        """Return whether a request waits for a new connection to this address."""
         return self._dialling[target.key] > 0
 
-    def target(self, url: httpx.URL) -> Target:
-        """Take an address apart."""
-        address = URL.build(scheme=url.scheme, host=url.host, port=url.port, path="/")
-        dial = aiohttp.ClientRequest("GET", address, ssl=self._tls)
-        return Target(dial, f"{url.scheme}://{address.authority}", url.netloc, url.raw_path)
-
     async def send(self, target: Target, message: Message, *, fresh: bool = False) -> Connection:
-        """Send a whole request and return its connection when the answer's headers are in."""
-        connection = None if fresh else self.kept.take(target.key)
+        """Send a whole request and return its connection when the answer's headers are in.
+
+        `fresh` asks for a new connection.
+        """
+        connection = None if fresh else self.idle.take(target.key)
         if connection is None:
             connection = await self._dial(target)
         try:
@@ -126,12 +188,27 @@ class ConnectionPool(httpx.AsyncBaseTransport):
             raise
         return connection
 
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send an httpx request and return its answer, the body still arriving."""
+        target = target_of(request.url)
+        headers = [header for header in request.headers.raw if header[0].lower() != b"host"]
+        body = await request.aread()
+        message = request_message(request.method, target, headers, body)
+        connection = await self.send(target, message)
+        stream = AnswerStream(connection, self.idle)
+        return httpx.Response(connection.status, headers=connection.headers, stream=stream)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        self.idle.close()
+        for connection in list(self._open):
+            connection.break_off()
+        await self._dialler.close()
+
     async def _dial(self, target: Target) -> Connection:
         self._dialling[target.key] += 1
         try:
-            with AIOHTTP_ERRORS:
-                async with asyncio.timeout(self._connect_seconds):
-                    connection = await self._dialler.dial(target.dial)
+            connection = await self._dialler.dial(target)
         finally:
             self._dialling[target.key] -= 1
         connection.key = target.key
@@ -141,135 +218,12 @@ class ConnectionPool(httpx.AsyncBaseTransport):
     def _new_connection(self) -> Connection:
         return Connection(self._loop, self._open.discard, self._buffer, self._write_batch)
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Do the same in httpx's words."""
-        target = self.target(request.url)
-        headers = [header for header in request.headers.raw if header[0].lower() != b"host"]
-        body = await request.aread()
-        answering = await self.send(target, wire_form(request.method, target, headers, body))
-        stream = AnswerStream(answering, self.kept)
-        return httpx.Response(answering.status, headers=answering.headers, stream=stream)
 
-    async def aclose(self) -> None:
-        """Close every connection."""
-        self.kept.close()
-        for connection in list(self._open):
-            connection.break_off()
-        await self._dialler.close()
-
-
-class Answer:
-    """An answer's body as it arrives; its connection is kept if it is read whole."""
-
-    __slots__ = ("_connection", "_kept", "is_whole")
-
-    def __init__(self, connection: Connection, kept: IdleConnections) -> None:
-        self._connection: Connection | None = connection
-        self._kept = kept
-        self.is_whole = False
-        if connection.is_read:
-            self.let_go()
-
-    @property
-    def has_news(self) -> bool:
-        """Whether there is something to read without waiting, or nothing more to come."""
-        return self._connection is None or self._connection.has_news
-
-    def take_whole(self) -> bytes | None:
-        """Return the whole body if it has arrived, and nothing of it was read."""
-        connection = self._connection
-        if connection is None or not connection.is_whole:
-            return None
-        chunk = connection.take()
-        self.let_go()
-        return chunk
-
-    async def read_some(self) -> bytes:
-        """Return what has arrived, waiting for it if need be; nothing at the end."""
-        connection = self._connection
-        if connection is None:
-            return b""
-        while not connection.has_news:
-            await connection.news()
-            connection.write_batch.run()
-        chunk = connection.take()
-        if connection.is_whole:
-            self.let_go()
-        return chunk
-
-    def let_go(self) -> None:
-        """Keep the connection if the answer was read to its end, else close it; safe to repeat."""
-        connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        self.is_whole = connection.is_read
-        if connection.may_be_kept:
-            self._kept.put(connection)
-        else:
-            connection.break_off()
-
-
-class AnswerStream(Answer, httpx.AsyncByteStream):
-    """The same for whoever speaks httpx."""
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while chunk := await self.read_some():
-            yield chunk
-
-    async def aclose(self) -> None:
-        """Let go of the connection."""
-        self.let_go()
-
-
-def wire_form(method: str, target: Target, headers: RawHeaders, body: bytes) -> Message:
-    """Return a request as it goes over the wire."""
-    first_lines = b"%b %b HTTP/1.1\r\nhost: %b" % (method.encode(), target.path, target.host)
+def request_message(method: str, target: Target, headers: RawHeaders, body: bytes) -> Message:
+    """Return a request as it is written; raise LocalProtocolError if a header would break it."""
+    first_lines = b"%b %b HTTP/1.1\r\nhost: %b" % (method.encode(), target.path, target.authority)
     try:
         head = head_of(first_lines, headers)
     except ValueError as error:
         raise httpx.LocalProtocolError(str(error)) from error
     return (head + body,) if len(body) <= JOINED_BYTES else (head, body)
-
-
-class AiohttpErrors:
-    """Turns what aiohttp raises into httpx's errors; nothing else of aiohttp leaves this module."""
-
-    def __enter__(self) -> None:
-        """Nothing is held, so one of these serves all."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        places: TracebackType | None,
-    ) -> None:
-        if isinstance(error, _FOREIGN):
-            raise_as_httpx(error)
-
-
-def raise_as_httpx(error: BaseException) -> NoReturn:
-    """Raise the httpx error that means the same."""
-    for foreign, ours in _MEANINGS:
-        if isinstance(error, foreign):
-            raise ours(type(error).__name__) from error
-    raise httpx.NetworkError(type(error).__name__) from error
-
-
-# Read top to bottom: the first that fits is taken, so the special stands before the general.
-_MEANINGS: tuple[tuple[type[BaseException], type[httpx.TransportError]], ...] = (
-    (aiohttp.ClientConnectorDNSError, NameNotResolved),
-    (aiohttp.ClientSSLError, TlsFailed),
-    (aiohttp.ClientConnectorError, httpx.ConnectError),
-    (aiohttp.InvalidURL, httpx.ConnectError),
-    (aiohttp.ServerTimeoutError, httpx.ReadTimeout),
-    (asyncio.TimeoutError, httpx.ConnectTimeout),
-    (HttpProcessingError, NotHttp),
-    (aiohttp.ClientPayloadError, httpx.ReadError),
-    (aiohttp.ServerDisconnectedError, httpx.ReadError),
-    (aiohttp.ClientConnectionError, httpx.ReadError),
-    (aiohttp.ClientError, httpx.ProtocolError),
-    (ssl.SSLError, TlsFailed),
-    (OSError, httpx.ReadError),
-)
-_FOREIGN = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError)
-AIOHTTP_ERRORS = AiohttpErrors()

@@ -1,46 +1,99 @@
-"""Names become addresses; a good address outlives a name server's bad moments."""
+"""Name resolution with a short cache, and the last good addresses while a name server fails."""
 
 import asyncio
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
 
-from aiohttp.abc import AbstractResolver, ResolveResult
+import httpx
+from aiohappyeyeballs import AddrInfoType
 
+FRESH_SECONDS = 10
 LAST_GOOD_SECONDS = 60
 
+Lookup = Callable[[str, int], Awaitable[list[AddrInfoType]]]
 
-class CachingResolver(AbstractResolver):
-    """Asks another resolver, and answers with what was last true while that one fails."""
+
+class NameNotResolved(httpx.ConnectError):
+    """The host's name has no address."""
+
+
+async def look_up(host: str, port: int) -> list[AddrInfoType]:
+    """Ask the system's resolver, in a thread of the event loop."""
+    return list(
+        await asyncio.get_running_loop().getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
+        )
+    )
+
+
+class CachingResolver:
+    """Resolve names, keyed by host and port; both come from configuration only, so they are few.
+
+    An answer is used for `FRESH_SECONDS`, and for `LAST_GOOD_SECONDS` while new lookups fail.
+    """
 
     def __init__(
         self,
-        resolver: AbstractResolver,
-        seconds: float,
+        lookup: Lookup,
+        timeout_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._resolver = resolver
-        self._seconds = seconds
+        self._lookup = lookup
+        self._timeout_seconds = timeout_seconds
         self._clock = clock
-        self._known: dict[tuple[str, int, int], tuple[float, list[ResolveResult]]] = {}
+        self._known: dict[tuple[str, int], tuple[float, list[AddrInfoType]]] = {}
+        self._pending: dict[tuple[str, int], asyncio.Task[list[AddrInfoType]]] = {}
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """Return the host's addresses, or raise OSError when there are none, not even old ones."""
-        name = (host, port, family)
-        try:
-            async with asyncio.timeout(self._seconds):
-                addresses = await self._resolver.resolve(host, port, family)
-        except OSError as error:
-            learned_at, addresses = self._known.get(name, (0.0, []))
-            if not addresses or self._clock() - learned_at > LAST_GOOD_SECONDS:
-                # aiohttp would take a TimeoutError for the connection's own.
-                raise OSError("the name was not resolved") from error
+    async def resolve(self, host: str, port: int) -> list[AddrInfoType]:
+        """Return the host's addresses; raise NameNotResolved without any, not even old ones."""
+        literal = _literal(host, port)
+        if literal is not None:
+            return [literal]
+        key = (host, port)
+        resolved_at, addresses = self._known.get(key, (0.0, []))
+        if addresses and self._clock() - resolved_at < FRESH_SECONDS:
+            # The next connection begins with the next address: hosts share the load.
+            self._known[key] = (resolved_at, [*addresses[1:], addresses[0]])
             return addresses
-        self._known[name] = (self._clock(), addresses)
-        return addresses
+        pending = self._pending.get(key)
+        if pending is None:
+            pending = self._pending[key] = asyncio.create_task(self._resolve(host, port))
+            pending.add_done_callback(self._forget_pending)
+        return await asyncio.shield(pending)
 
     async def close(self) -> None:
-        """Close the resolver that is asked."""
-        await self._resolver.close()
+        """Stop the lookups that are under way."""
+        pending = list(self._pending.values())
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+
+    def _forget_pending(self, task: asyncio.Task[list[AddrInfoType]]) -> None:
+        self._pending = {key: it for key, it in self._pending.items() if it is not task}
+        if not task.cancelled():
+            task.exception()  # each waiting request gets it; without one asyncio would complain
+
+    async def _resolve(self, host: str, port: int) -> list[AddrInfoType]:
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                addresses = await self._lookup(host, port)
+        except (OSError, UnicodeError) as error:
+            resolved_at, addresses = self._known.get((host, port), (0.0, []))
+            if not addresses or self._clock() - resolved_at > LAST_GOOD_SECONDS:
+                raise NameNotResolved("the name was not resolved") from error
+            return addresses
+        self._known[host, port] = (self._clock(), addresses)
+        return addresses
+
+
+def _literal(host: str, port: int) -> AddrInfoType | None:
+    """Return the address that a host is, None if it is a name."""
+    try:
+        version = ip_address(host).version
+    except ValueError:
+        return None
+    if version == 4:
+        return (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))
+    return (socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port, 0, 0))

@@ -1,10 +1,7 @@
-"""As many connections as there are file descriptors for; more are told so before they run out.
-
-Without descriptors no upstream could be reached, so half of them are kept for that side.
-"""
+"""A limit on client connections, so that file descriptors remain for connections to upstreams."""
 
 import asyncio
-import sys
+import resource
 from typing import Any
 
 from chat_proxy.errors import TooManyConnections
@@ -16,9 +13,9 @@ RETRY_SECONDS = 1
 
 
 class LimitedProtocol(GuardedProtocol):
-    """A connection that may be one too many: its first request is refused, those before go on.
+    """A connection that may exceed the limit: its first `/v1/` request is refused then.
 
-    Who only asks how things are needs no room.
+    Health checks are answered all the same.
     """
 
     __slots__ = ("_most",)
@@ -28,7 +25,7 @@ class LimitedProtocol(GuardedProtocol):
         self._most = most
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count it; where even refusals become too many it is broken off at once."""
+        """Count the connection; far beyond the limit it is closed without a refusal."""
         super().connection_made(transport)
         beyond = len(self.server_state.connections) - self._most
         if beyond > 0:
@@ -38,11 +35,7 @@ class LimitedProtocol(GuardedProtocol):
 
 
 def most_connections() -> int:
-    """Return how many clients this process has descriptors for: one each, one for its upstream."""
-    if sys.platform == "win32":
-        return WANTED_DESCRIPTORS
-    import resource  # noqa: PLC0415 - not on Windows
-
+    """Return how many clients fit: each needs a descriptor, and one for its upstream."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
         return WANTED_DESCRIPTORS
@@ -50,11 +43,7 @@ def most_connections() -> int:
 
 
 def take_more_descriptors() -> None:
-    """Raise this process' own limit as far as it may; the usual 1,024 are for 480 streams."""
-    if sys.platform == "win32":
-        return
-    import resource  # noqa: PLC0415 - not on Windows
-
+    """Raise the process' own limit as far as allowed; the usual 1,024 suffice for 480 streams."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else hard
     wanted = min(WANTED_DESCRIPTORS, allowed)

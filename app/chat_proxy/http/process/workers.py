@@ -1,5 +1,6 @@
-"""Several processes on one socket: started, watched, replaced, stopped together."""
+"""Worker processes that share one socket: started, replaced when they die, stopped together."""
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -10,25 +11,34 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from types import FrameType
 
-from prometheus_client.multiprocess import mark_process_dead
-
-from chat_proxy.telemetry.logs import ERROR, WARNING, log
-from chat_proxy.telemetry.metrics import note_worker_deaths
-
 CANNOT_START = 3
 RESTART_PAUSE_SECONDS = 0.5
 
+_log = logging.getLogger("chat_proxy.workers")
+
 
 class Workers:
-    """Keeps a number of worker processes alive until it is told to stop."""
+    """Keep a number of worker processes alive until a signal stops them."""
 
     def __init__(
-        self, count: int, target: Callable[..., None], args: tuple[object, ...], metrics_dir: str
+        self,
+        count: int,
+        target: Callable[..., None],
+        args: tuple[object, ...],
+        *,
+        on_exit: Callable[[int], None],
+        on_deaths: Callable[[int], None],
     ) -> None:
+        """Run `target(*args)` in each process.
+
+        `on_exit` is called with the pid of each process that has ended, `on_deaths` with how many
+        have died so far.
+        """
         self._count = count
         self._target = target
         self._args = args
-        self._metrics_dir = metrics_dir
+        self._on_exit = on_exit
+        self._on_deaths = on_deaths
         self._processes: list[SpawnProcess] = []
         self._first: frozenset[SpawnProcess] = frozenset()
         self._stopping = False
@@ -44,7 +54,7 @@ class Workers:
                 if signals in wait([signals, *(process.sentinel for process in self._processes)]):
                     self._stop(signals.recv())
                 for process in [each for each in self._processes if not each.is_alive()]:
-                    self._bury(process)
+                    self._remove(process)
                 if not self._stopping and not signals.poll(self._pause()):
                     self._start_missing(signals)
         return self._exit_code
@@ -59,22 +69,26 @@ class Workers:
             process.start()
             self._processes.append(process)
 
-    def _bury(self, process: SpawnProcess) -> None:
-        """Let go of a dead worker.
+    def _remove(self, process: SpawnProcess) -> None:
+        """Remove a dead worker.
 
-        One of the first that cannot start says that none can; a later one leaves the others alone.
+        If one of the first workers cannot start, none can, and all are stopped. A later one that
+        cannot start is replaced like any other.
         """
         process.join()
         self._processes.remove(process)
-        mark_process_dead(process.pid, self._metrics_dir)  # type: ignore[no-untyped-call]
+        if process.pid is not None:
+            self._on_exit(process.pid)
         if process.exitcode == CANNOT_START and process in self._first and not self._stopping:
-            log("a worker could not start, so all are stopped", ERROR, pid=process.pid)
+            fields: dict[str, object] = {"pid": process.pid}
+            _log.error("a worker could not start, so all are stopped", extra={"fields": fields})
             self._exit_code = CANNOT_START
             self._stop(signal.SIGTERM)
         elif not self._stopping:
             self._deaths += 1
-            note_worker_deaths(self._metrics_dir, self._deaths)
-            log("worker died and is replaced", WARNING, pid=process.pid, exit_code=process.exitcode)
+            self._on_deaths(self._deaths)
+            fields = {"pid": process.pid, "exit_code": process.exitcode}
+            _log.warning("worker died and is replaced", extra={"fields": fields})
 
     def _stop(self, signal_number: int) -> None:
         self._stopping = True
@@ -85,9 +99,9 @@ class Workers:
 
 @contextmanager
 def arriving_signals() -> Iterator[Connection]:
-    """Yield a pipe from which SIGTERM and SIGINT are read, one number for each that came.
+    """Yield a pipe from which SIGTERM and SIGINT are read, one number per signal.
 
-    A handler that stopped the workers itself could come while one is being started, and miss it.
+    A handler that stopped the workers itself could run while one is being started, and miss it.
     """
     reader, writer = multiprocessing.Pipe(duplex=False)
 
@@ -105,9 +119,9 @@ def arriving_signals() -> Iterator[Connection]:
 
 
 def work(target: Callable[..., None], *args: object) -> None:
-    """Be a worker: what Ctrl-C sends goes to the parent alone, and without a parent there is none.
+    """Run as a worker: in a process group of its own, and only as long as the parent lives.
 
-    A terminal signals its whole process group; a worker in it would hear each Ctrl-C twice.
+    A terminal signals its whole process group; a worker in it would get each Ctrl-C twice.
     """
     os.setpgid(0, 0)
     threading.Thread(target=_stop_with_parent, daemon=True).start()

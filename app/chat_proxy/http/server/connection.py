@@ -1,4 +1,4 @@
-"""A client's connection: how it begins and ends, and which requests are on it."""
+"""A client's connection: its beginning, its end, and the requests on it."""
 
 import asyncio
 from contextlib import suppress
@@ -11,17 +11,17 @@ from chat_proxy.http.server.flow import Flow
 from chat_proxy.http.server.limits import ConnectionLimits
 from chat_proxy.http.server.request_head import HeadReader
 from chat_proxy.http.server.timeouts import give_up_unread
-from chat_proxy.http.write_batch import WriteBatch
+from chat_proxy.http.write_batch import write_batch_of
 
 LINGER_SECONDS = 5.0
 
 
 class Connection(HeadReader, asyncio.Protocol):
-    """What uvicorn's server asks of one: a place in `connections`, its requests in `tasks`.
+    """A protocol for uvicorn's server, which expects it in `connections` and its `tasks`.
 
-    A request whose head is in has a cycle. `_arriving` is the one whose body is still to come,
-    `_running` the one that is being answered, `_waiting` those behind it. While the connection
-    rests there is none, and nothing of the last request is held.
+    A request whose head has arrived has a cycle. `_arriving` is the one whose body is still to
+    come, `_running` the one being answered, `_waiting` those after it. An idle connection has none,
+    and holds nothing of the last request.
     """
 
     __slots__ = (
@@ -44,11 +44,10 @@ class Connection(HeadReader, asyncio.Protocol):
         limits: ConnectionLimits,
         server_state: ServerState,
         loop: asyncio.AbstractEventLoop,
-        write_batch: WriteBatch,
     ) -> None:
         super().__init__(limits)
         self.loop = loop
-        self._write_batch = write_batch
+        self._write_batch = write_batch_of(loop)
         self.server_state = server_state
         self._server: tuple[str, int | None] | None = None
         self._client: tuple[str, int] | None = None
@@ -57,7 +56,7 @@ class Connection(HeadReader, asyncio.Protocol):
         self._waiting: list[Cycle] = []
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection in."""
+        """Register the connection."""
         self.server_state.connections.add(self)  # type: ignore[arg-type]
         self.transport = transport
         self.flow = Flow(transport, self.loop, self._write_batch)
@@ -66,7 +65,7 @@ class Connection(HeadReader, asyncio.Protocol):
         give_up_unread(transport, self._limits.stall_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the running request; those that wait behind it are forgotten."""
+        """Notify the running request; those that wait after it are dropped."""
         self.server_state.connections.discard(self)
         running, self._running, self._arriving = self._running, None, None
         self._waiting.clear()
@@ -75,10 +74,10 @@ class Connection(HeadReader, asyncio.Protocol):
         self.flow.resume_writing()
         if exc is None:
             self.transport.close()
-        del self.parser  # it knows this connection
+        del self.parser  # it refers to this connection
 
     def shutdown(self) -> None:
-        """Close, behind the answers to what is here already."""
+        """Close, after answering the requests that have arrived."""
         if self._running is None:
             self.flow.close()
         else:
@@ -88,16 +87,16 @@ class Connection(HeadReader, asyncio.Protocol):
         return self._waiting[-1] if self._waiting else running
 
     def _close_slowly(self) -> None:
-        """Let the answer arrive before the connection goes: unread input would reset it."""
+        """Half-close first, so that unread input does not reset the connection too early."""
         self.flow.resume_reading()
-        with suppress(OSError):  # the client has broken it off, and nobody has noticed yet
+        with suppress(OSError):  # the client has broken it off, unnoticed so far
             self.flow.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def pause_writing(self) -> None:
-        """Learn that the client does not take what was written."""
+        """Pause writing: the client does not read what was written."""
         self.flow.pause_writing()
 
     def resume_writing(self) -> None:
-        """Learn that it does again."""
+        """Resume writing: the client reads again."""
         self.flow.resume_writing()

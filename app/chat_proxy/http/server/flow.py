@@ -1,22 +1,22 @@
-"""Flow control: who sends too fast is not read for a while, who reads too slowly is waited for."""
+"""Flow control of a client connection, for reading and for writing."""
 
 import asyncio
 
 from chat_proxy.http.write_batch import WriteBatch
 
-# A body of which the app has not yet taken so much is not read on.
+# Reading pauses while the app has not taken this much of a body.
 HIGH_WATER_BYTES = 65_536
 
 
 class Flow:
-    """Both directions of one connection."""
+    """Pause and resume both directions of one connection."""
 
     __slots__ = (
         "_drained",
         "_loop",
-        "_transport",
         "read_paused",
         "sent",
+        "transport",
         "write_batch",
         "write_paused",
     )
@@ -24,59 +24,59 @@ class Flow:
     def __init__(
         self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, write_batch: WriteBatch
     ) -> None:
-        self._transport = transport
+        self.transport = transport
         self._loop = loop
         self.write_batch = write_batch
         self._drained: asyncio.Future[None] | None = None
         self.read_paused = False
         self.write_paused = False
-        # Done for good: cheaper to await than a coroutine that has nothing to wait for.
+        # Always done: cheaper to await than a coroutine that has nothing to wait for.
         self.sent: asyncio.Future[None] = loop.create_future()
         self.sent.set_result(None)
 
     def pause_reading(self) -> None:
-        """Read no more, if that is not so already."""
+        """Pause reading, unless it is paused already."""
         if not self.read_paused:
             self.read_paused = True
-            self._transport.pause_reading()
+            self.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on, if that is not so already."""
+        """Resume reading, if it is paused."""
         if self.read_paused:
             self.read_paused = False
-            self._transport.resume_reading()
+            self.transport.resume_reading()
 
     def write(self, data: bytes) -> None:
-        """Send bytes, together with what others write in this turn of the loop."""
-        self.write_batch.send(self._transport, (data,))
+        """Send bytes, batched with other writes of this iteration of the loop."""
+        self.write_batch.send(self.transport, (data,))
 
     def write_eof(self) -> None:
-        """Say that there is no more, behind all that was written."""
+        """Half-close the connection after everything that was written."""
         self.write_batch.deliver()
-        self._transport.write_eof()
+        self.transport.write_eof()
 
     def close(self) -> None:
-        """Close behind all that was written."""
+        """Close the connection after everything that was written."""
         self.write_batch.deliver()
-        self._transport.close()
+        self.transport.close()
 
     def abort(self) -> None:
-        """Break the connection; what the client could have had already, it gets."""
+        """Break the connection, after delivering what is held in the write batch."""
         self.write_batch.deliver()
-        self._transport.abort()
+        self.transport.abort()
 
     def pause_writing(self) -> None:
-        """Note that the client does not take what was written."""
+        """Mark that the client does not read what was written."""
         self.write_paused = True
 
     def resume_writing(self) -> None:
-        """Note that it does again, and wake who waits for that."""
+        """Mark that the client reads again, and wake the waiting task."""
         self.write_paused = False
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
     async def drain(self) -> None:
-        """Wait until the client takes what was written; one task at a time."""
+        """Wait until the client reads what was written; for one task at a time."""
         if self.write_paused:
             self._drained = self._loop.create_future()
             await self._drained

@@ -1,4 +1,4 @@
-"""How long and how large a request's arrival may be."""
+"""Limits on the size and the duration of a request's arrival."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What one client may take of time and room before its request is there."""
+    """Time and size limits for the arrival of one request."""
 
     header_seconds: float
     body_seconds: float
@@ -19,17 +19,17 @@ class ConnectionLimits:
 
     @property
     def shortest_seconds(self) -> float:
-        """The shortest time for which a client is waited."""
+        """The shortest of the timeouts."""
         return min(self.header_seconds, self.body_seconds, self.keep_alive_seconds)
 
     @property
     def harmless_bytes(self) -> int:
-        """How many bytes may come before headers are measured: fewer are within all limits.
+        """Bytes below which a head is surely within all limits and need not be measured.
 
         Half of a limit, because a header counts for up to a quarter more than its bytes.
         """
         return min(self.max_header_bytes, self.max_header_line_bytes) // 2
 
     def body_deadline(self, body_bytes: int) -> float:
-        """Return how many seconds a body has of which so much is there: a mebibyte buys one."""
+        """Return the seconds that a body may take: one more for each mebibyte received."""
         return self.body_seconds + body_bytes / MEBIBYTE

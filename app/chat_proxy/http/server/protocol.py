@@ -1,7 +1,7 @@
-"""HTTP as it arrives on a connection, by httptools: with deadlines, limits and refusals.
+"""The HTTP protocol of a client connection, parsed by httptools: timeouts, limits, refusals.
 
-uvicorn's own protocol waits for ever for headers and bodies, takes any number of them, and says
-its errors in plain text.
+uvicorn's own protocol has no timeout and no limit for headers and bodies, and answers its errors in
+plain text.
 """
 
 import asyncio
@@ -14,15 +14,13 @@ from uvicorn.server import ServerState
 
 from chat_proxy.errors import BadRequest, HeadersTooLarge, ProxyError, RequestTimeout
 from chat_proxy.http.server.connection import Connection
-from chat_proxy.http.server.cycle import Cycle
+from chat_proxy.http.server.cycle import REFUSED, SHORTCUTS, Cycle
 from chat_proxy.http.server.flow import HIGH_WATER_BYTES
+from chat_proxy.http.server.hooks import ServerHooks
 from chat_proxy.http.server.limits import ConnectionLimits
-from chat_proxy.http.server.refusal import cause_of, last_answer
 from chat_proxy.http.server.request_head import BODY, HEAD, IDLE, parts_of
+from chat_proxy.http.server.response_framing import last_answer
 from chat_proxy.http.server.timeouts import NOT_YET, ReceiveTimer
-from chat_proxy.http.write_batch import WriteBatch
-from chat_proxy.routes.front.asgi_client import REFUSED, SHORTCUTS
-from chat_proxy.telemetry.metrics import Metrics
 
 MAX_WAITING = 8
 
@@ -30,9 +28,9 @@ _ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
 class GuardedProtocol(Connection):
-    """A connection whose requests are read, answered in their order, or refused.
+    """A connection whose requests are read and answered in their order, or refused.
 
-    The parser calls the `on_…` methods, here and of the head's reader.
+    The parser calls the `on_…` methods, here and in HeadReader.
     """
 
     __slots__ = (
@@ -40,53 +38,54 @@ class GuardedProtocol(Connection):
         "_app_state",
         "_body_began",
         "_body_bytes",
-        "_clock",
+        "_hooks",
         "_line_bytes",
-        "_metrics",
         "_refused",
+        "_timer",
         "unwelcome",
     )
 
     def __init__(
         self,
         limits: ConnectionLimits,
+        hooks: ServerHooks,
         config: uvicorn.Config,
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         loop = _loop or asyncio.get_running_loop()
-        super().__init__(limits, server_state, loop, app_state.get("outbox") or WriteBatch())
+        super().__init__(limits, server_state, loop)
         self.parser = _new_parser(self)
-        self._clock = ReceiveTimer(self, limits.shortest_seconds)
+        self._timer = ReceiveTimer(self, limits.shortest_seconds)
         self.unwelcome: ProxyError | None = None
         self._app = config.loaded_app
         self._app_state = app_state
-        self._metrics: Metrics | None = app_state.get("metrics")
+        self._hooks = hooks
         self._refused = False
         self._line_bytes = 0
         self._body_bytes = 0
         self._body_began = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Give the client its time for the first request."""
+        """Start the timeout for the first request."""
         super().connection_made(transport)
-        self._clock.start()
+        self._timer.start()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
-        self._clock.stop()
+        """Stop the timer."""
+        self._timer.stop()
         super().connection_lost(exc)
 
-    # What arrives
+    # The arrival of requests
 
     def data_received(self, data: bytes) -> None:
-        """Parse, and start the clock if the request is not complete."""
+        """Parse the data, and start the timer if the request is not complete."""
         if self._refused:
             return
         if self._phase is IDLE:
             self._phase = HEAD
-            self._clock.began = NOT_YET
+            self._timer.began = NOT_YET
             self._fed_bytes = 0
             self._line_bytes = 0
         self._fed_bytes += len(data)
@@ -99,12 +98,12 @@ class GuardedProtocol(Connection):
             self._refuse(HeadersTooLarge() if self._is_too_large() else cause_of(error))
         else:
             if self._phase is not IDLE:
-                self._judge_unfinished(data, body_bytes)
+                self._check_unfinished(data, body_bytes)
 
-    def _judge_unfinished(self, data: bytes, body_bytes: int) -> None:
-        """Watch over a request that is not complete, and over its unfinished line.
+    def _check_unfinished(self, data: bytes, body_bytes: int) -> None:
+        """Check the limits of an incomplete request, and the length of its last line.
 
-        The parser keeps that line, of the head or of a chunked body's end, to itself.
+        The parser does not expose that line, which is in the head or at a chunked body's end.
         """
         if self._body_bytes != body_bytes:
             self._line_bytes = 0
@@ -114,13 +113,13 @@ class GuardedProtocol(Connection):
         is_long = self._line_bytes > self._limits.max_header_line_bytes
         if is_long or (self._phase is HEAD and self._is_too_large()):
             self._refuse(HeadersTooLarge())
-        elif self._clock.began == NOT_YET:
-            self._clock.start()
+        elif self._timer.began == NOT_YET:
+            self._timer.start()
 
     def _decline_upgrade(self, rest: bytes) -> None:
-        """Read the request again without its wish for another protocol, and nothing behind it.
+        """Parse the request again without its Upgrade header, as the last of the connection.
 
-        The parser leaves out the body of such a request, and Java's client sends them by default.
+        The parser skips the body of an upgrade request, and Java's client sends them by default.
         """
         head = self._without_upgrade()
         self._forget_head()
@@ -128,24 +127,24 @@ class GuardedProtocol(Connection):
         self.data_received(head + rest)
 
     def on_headers_complete(self) -> None:
-        """Refuse what could be read in two ways; then start the app."""
+        """Refuse a request that is ambiguous or over the connection limit; else start the app."""
         if self._is_too_large():
             raise HeadersTooLarge
         if self.unwelcome is not None and self.url.startswith(b"/v1/"):
             raise self.unwelcome
         if self.parser.should_upgrade():
             if self.parser.get_method() == b"CONNECT":
-                raise BadRequest("There is no tunnel here.")
+                raise BadRequest("CONNECT is not supported.")
             return
         version = self._read_version()
         self._phase = BODY
-        self._room = 0
-        self._clock.began = NOT_YET
+        self._max_kept = 0
+        self._timer.began = NOT_YET
         self._body_began = self._body_bytes
         self._begin_cycle(version)
 
     def _begin_cycle(self, version: str) -> None:
-        """Complete the scope and start the app, or queue behind the request before."""
+        """Make the scope and start the app, or queue the request after the running one."""
         raw_path, path, query = parts_of(self.url)
         scope = {
             "type": "http",
@@ -164,22 +163,24 @@ class GuardedProtocol(Connection):
         }
         is_modern = version != "1.0"
         keep_alive = is_modern and self.parser.should_keep_alive()
-        self._arriving = cycle = Cycle(self, scope, keep_alive, is_modern and self._expects)
+        self._arriving = cycle = Cycle(
+            self, scope, keep_alive, is_modern and self._expects_continue, self._hooks
+        )
         scope["extensions"] = {SHORTCUTS: cycle}
         if self._running is None:
             self._running = cycle
             cycle.start(self._app)
         else:
-            self._wait_in_line(cycle)
+            self._enqueue(cycle)
 
-    def _wait_in_line(self, cycle: Cycle) -> None:
-        """Queue a request, and read on for a while: only who reads notices that a client leaves."""
+    def _enqueue(self, cycle: Cycle) -> None:
+        """Queue a request, and read on up to MAX_WAITING: only reading notices a lost client."""
         self._waiting.append(cycle)
         if len(self._waiting) >= MAX_WAITING:
             self.flow.pause_reading()
 
     def on_body(self, body: bytes) -> None:
-        """Hand on what comes, and count it: every mebibyte buys a second."""
+        """Pass a piece of the body to the app, and count it: each mebibyte adds a second."""
         self._body_bytes += len(body)
         cycle = self._arriving
         assert cycle is not None
@@ -187,51 +188,52 @@ class GuardedProtocol(Connection):
             self.flow.pause_reading()
 
     def on_message_complete(self) -> None:
-        """Stop the clock and let the app know."""
+        """Stop the timeout and mark the request as complete for the app."""
         cycle = self._arriving
         if cycle is None:
-            return  # An upgrade: the parser gives up before the request has begun.
+            return  # An upgrade: the parser stops before the request has begun.
         self._arriving = None
         self._phase = IDLE
-        self._clock.began = NOT_YET
+        self._timer.began = NOT_YET
         if self._encodings and not self.parser.should_keep_alive():
-            # A trailer said so, and the parser reads nothing behind it: no one may wait for that.
+            # A trailer asked for the close: the parser reads no further request.
             cycle.keep_alive = False
         self._forget_head()
         if not cycle.response_complete:
             cycle.end_body()
 
-    # Behind an answer
+    # After an answer
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, or close."""
+        """Start the next request, or close."""
         cycle, self._running = self._running, None
         assert cycle is not None
         if not cycle.keep_alive:
-            self._close_behind(cycle)
+            self._close_after(cycle)
             return
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         if self._waiting:
             self._running = self._waiting.pop(0)
             self._running.start(self._app)
         elif self._phase is IDLE:
-            self._clock.start()
+            self._timer.start()
 
-    def _close_behind(self, cycle: Cycle) -> None:
+    def _close_after(self, cycle: Cycle) -> None:
         if cycle.more_body or self._refused:
             self._refused = True
-            self._clock.stop()
+            self._timer.stop()
             self._close_slowly()
         else:
             self.flow.close()
 
-    # What takes too long
+    # Timeouts
 
     def wait_ends(self, began: float) -> float:
-        """Return until when the head, the body or the next request has time to come."""
+        """Return when the wait for the head, the body or the next request ends."""
         if self._phase is HEAD:
             return began + self._limits.header_seconds
         if self._phase is BODY:
@@ -239,48 +241,52 @@ class GuardedProtocol(Connection):
         return inf if self._running is not None else began + self._limits.keep_alive_seconds
 
     def on_late(self) -> None:
-        """Refuse a request that does not come to its end; close if there is none."""
+        """Refuse a request that is not complete in time; close an idle connection."""
         if self.transport.is_closing():
             return
         if self._phase is IDLE:
             self.flow.close()
             return
-        if self._metrics is not None:
-            phase = "headers" if self._phase is HEAD else "body"
-            self._metrics.slow_clients.labels(phase).inc()
+        self._hooks.count_slow_client("headers" if self._phase is HEAD else "body")
         self._refuse(RequestTimeout())
 
     # Refusals
 
     def _refuse(self, error: ProxyError) -> None:
-        """Answer with an error and close; never into the middle of another request's answer."""
+        """Answer with an error and close; never in the middle of another request's answer."""
         self._refused = True
-        self._clock.stop()
-        if self._metrics is not None:
-            self._metrics.refused_connections.labels(error.code).inc()
+        self._timer.stop()
+        self._hooks.count_refusal(error.code)
         running = self._running
         if running is None:
-            self._say_last(error)
+            self._write_last(error)
         elif running is self._arriving:
             running.scope[REFUSED] = error
             running.disconnect()
             if running.response_started:
                 self._close_slowly()
             else:
-                self._say_last(error)
+                self._write_last(error)
         else:
             if self._arriving is not None:
                 self._waiting.pop()
             self._last_cycle(running).keep_alive = False
 
-    def _say_last(self, error: ProxyError) -> None:
-        default_headers = self.server_state.default_headers
-        self.flow.write(last_answer(error, self.headers, default_headers))
+    def _write_last(self, error: ProxyError) -> None:
+        headers, body = self._hooks.refusal(error, self.headers)
+        headers = [*self.server_state.default_headers, *headers]
+        self.flow.write(last_answer(error, headers, body))
         self._close_slowly()
 
 
 def _new_parser(protocol: GuardedProtocol) -> httptools.HttpRequestParser:
-    """Return a parser that ignores what stands behind a last request, as uvicorn's does."""
+    """Return a parser that ignores data after a last request, as uvicorn's does."""
     parser = httptools.HttpRequestParser(protocol)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
+
+
+def cause_of(error: BaseException) -> ProxyError:
+    """Return why the parser stopped: an error of ours that it passed on, or invalid HTTP."""
+    cause = error.__cause__ or error.__context__
+    return cause if isinstance(cause, ProxyError) else BadRequest("The request is not valid HTTP.")

@@ -1,4 +1,4 @@
-"""The clock of a connection: for a request's arrival, for the pause before the next one."""
+"""Timeouts of a client connection: for a request's arrival, and for the pause between requests."""
 
 import asyncio
 import socket
@@ -11,25 +11,25 @@ NOT_YET = 0.0
 
 
 class Timed(Protocol):
-    """What waits for its client."""
+    """A connection that waits for its client."""
 
     loop: asyncio.AbstractEventLoop
     flow: Flow
 
     def wait_ends(self, began: float) -> float:
-        """Return until when to wait, as far as is known now; for ever where nothing is awaited."""
+        """Return when the current wait ends; infinity while nothing is awaited."""
         ...
 
     def on_late(self) -> None:
-        """Learn that it took longer."""
+        """Handle a wait that took too long."""
         ...
 
 
 class ReceiveTimer:
-    """Measures one wait at a time, by one timer for all of them.
+    """Measure one wait at a time, with one timer for all waits of a connection.
 
-    To begin a wait only stores a number. The timer looks at it at least as often as the shortest
-    wait may last, so that it comes late for none.
+    Beginning a wait only stores a number. The timer checks it at least as often as the shortest
+    timeout, so that no timeout is late by more than that.
     """
 
     __slots__ = ("_connection", "_tick_seconds", "_timer", "began")
@@ -41,13 +41,13 @@ class ReceiveTimer:
         self.began = NOT_YET
 
     def start(self) -> None:
-        """Begin to wait now."""
+        """Begin a wait."""
         self.began = self._connection.loop.time()
         if self._timer is None:
             self._look_in(self._tick_seconds)
 
     def stop(self) -> None:
-        """Wait for nothing any more."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -56,7 +56,7 @@ class ReceiveTimer:
         self._timer = self._connection.loop.call_later(seconds, self._look)
 
     def _look(self) -> None:
-        """Tell when a wait is over; time in which the proxy itself does not read is free."""
+        """Check whether the wait is over; time in which the proxy itself pauses reading is free."""
         self._timer = None
         left = self._connection.wait_ends(self.began) - self._connection.loop.time()
         if left == inf:
@@ -70,9 +70,9 @@ class ReceiveTimer:
 
 
 def give_up_unread(transport: asyncio.Transport, seconds: float) -> None:
-    """Have the kernel break a connection whose client takes nothing for so long.
+    """Let the kernel break a connection whose client reads nothing for so long.
 
-    Nobody else would once the answer is complete: closing waits until everything has been sent.
+    Once the answer is complete nothing else would: a close waits until everything has been sent.
     """
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         connection = transport.get_extra_info("socket")

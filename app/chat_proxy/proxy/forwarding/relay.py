@@ -1,13 +1,12 @@
-"""Bytes through as they come: held back only while an error could still be told properly."""
+"""Relay an answer to the client as it arrives.
+
+Bytes are held back only while an error can still become a proper status.
+"""
 
 import asyncio
-import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from contextlib import suppress
-
-import orjson
 
 from chat_proxy.errors import (
     ClientStalled,
@@ -19,30 +18,31 @@ from chat_proxy.errors import (
     UpstreamTruncated,
 )
 from chat_proxy.http.headers import RawHeaders
-from chat_proxy.proxy.lifecycle.deadlines import Watchdog
+from chat_proxy.proxy.forwarding.refusals import (
+    TooLong,
+    is_unfinished_refusal,
+    plain_json,
+    refusal_event,
+    refusal_in,
+)
+from chat_proxy.proxy.lifecycle.cancellation import Watchdog
 from chat_proxy.proxy.request_context import RequestContext
-from chat_proxy.proxy.services import RequestPolicy
+from chat_proxy.proxy.routing.request_policy import RequestPolicy
 from chat_proxy.upstream.client import Reply
-from chat_proxy.upstream.overflow import Overflow, overflow_in
-from chat_proxy.upstream.usage import StreamTap, Usage, usage_of
+from chat_proxy.upstream.overflow import overflow_in
+from chat_proxy.upstream.usage import StreamTap, usage_of_completion
 
 EVENT_STREAM = b"text/event-stream"
 HELD_BYTES = 8 * 1024 * 1024
-PARSED_BYTES = 256 * 1024
-FIRST_EVENT_BYTES = 64 * 1024
 ENDING_SECONDS = 0.25
 PING = b": ping\n\n"
 STREAM_ERROR = "upstream_stream_error"
 
-_REFUSAL_BEGINS = re.compile(rb"\s*data: ?\{\s*\"error\"")
-_REFUSAL = re.compile(rb"\s*data: ?(\{\s*\"error\".*)\r?\n")
-_STATUS = re.compile(r"[45]\d\d")
-
 
 class Relay(ABC):
-    """Moves one answer from the upstream to the client.
+    """Relay one answer from the upstream to the client.
 
-    With `holds_overflows` a chat completion's refusal for length is raised instead, as TooLong.
+    With `holds_overflows` a chat completion's refusal for length is raised as TooLong instead.
     """
 
     def __init__(
@@ -68,24 +68,24 @@ class Relay(ABC):
         self._record.bytes_out += len(chunk)
 
     def _start(self, status: int, headers: RawHeaders) -> Awaitable[None]:
-        return self._sink.start(status, self._begun(status, headers))
+        return self._sink.start(status, self._begin(status, headers))
 
     def _send_whole(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
         self._record.bytes_out += len(body)
-        return self._sink.answer(status, self._begun(status, headers), body)
+        return self._sink.answer(status, self._begin(status, headers), body)
 
-    def _begun(self, status: int, headers: RawHeaders) -> RawHeaders:
-        """Note that the answer begins, and return its headers with what we tell."""
+    def _begin(self, status: int, headers: RawHeaders) -> RawHeaders:
+        """Record that the answer begins, and return its headers with the proxy's own."""
         self._record.status = status
         self._record.phase = "stream"
         return [*headers, *self._record.response_headers()]
 
 
 class RelayBytes(Relay):
-    """Relays an answer that is not looked at."""
+    """Relay an answer without looking at it."""
 
     async def run(self, reply: Reply, watchdog: Watchdog) -> None:
-        """Send every piece as it comes; a broken answer breaks the client's connection too."""
+        """Send every piece as it arrives; a broken answer breaks the client's connection too."""
         chunk = await self._read(reply, watchdog)
         if reply.is_whole:
             await self._send_whole(reply.status, reply.headers, chunk)
@@ -97,22 +97,11 @@ class RelayBytes(Relay):
         await self._sink.end()
 
 
-class TooLong(Exception):
-    """The upstream refused a prompt for its length, and the client has not been told."""
-
-    def __init__(self, status: int, headers: RawHeaders, body: bytes, overflow: Overflow) -> None:
-        super().__init__(status)
-        self.status = status
-        self.headers = headers
-        self.body = body
-        self.overflow = overflow
-
-
 class RelayChat(Relay):
-    """Relays a chat completion, and never lets half of one pass for a whole."""
+    """Relay a chat completion; a truncated one never looks complete."""
 
-    async def pass_on(self, refusal: TooLong) -> None:
-        """Tell the client what the upstream said, byte for byte where that is still possible."""
+    async def send_refusal(self, refusal: TooLong) -> None:
+        """Send the upstream's refusal to the client, byte for byte if that is still possible."""
         if self._sink.started:
             await self._sink.end(refusal_event(refusal.status, refusal.body))
             self._record.code = STREAM_ERROR
@@ -124,7 +113,7 @@ class RelayChat(Relay):
             raise TooLong(status, headers, body, overflow)
 
     def run(self, reply: Reply, watchdog: Watchdog) -> Awaitable[None]:
-        """Relay a stream as it comes and anything else in one piece."""
+        """Relay a stream as it arrives and anything else in one piece."""
         if reply.status == 200 and reply.content_type == EVENT_STREAM:
             return self._stream(reply, watchdog)
         return self._whole(reply, watchdog)
@@ -146,12 +135,13 @@ class RelayChat(Relay):
             return
         if reply.status in (204, 205):
             raise UpstreamInvalidResponse
-        if reply.status < 300 and not reply.is_encoded:
-            self._context.note_usage(usage_of_completion(body))
+        is_read = reply.status < 300 and not reply.is_encoded
+        if is_read and (usage := usage_of_completion(body)):
+            self._record.set_usage(*usage)
         await self._send_whole(reply.status, reply.headers, body)
 
     async def _gather(self, reply: Reply, watchdog: Watchdog) -> bytes | None:
-        """Return the whole answer; None if it is too large to hold, and was passed on."""
+        """Return the whole answer; None if it was too large to hold, and was relayed."""
         pieces = []
         size = 0
         while chunk := await self._read(reply, watchdog):
@@ -160,13 +150,13 @@ class RelayChat(Relay):
             if size > self._policy.max_answer_bytes:
                 raise UpstreamResponseTooLarge
             if size > HELD_BYTES and not self._sink.started:
-                await self._pour(reply, pieces, watchdog)
+                await self._relay_large(reply, pieces, watchdog)
                 return None
             if reply.is_whole:
                 break
         return b"".join(pieces)
 
-    async def _pour(self, reply: Reply, held: list[bytes], watchdog: Watchdog) -> None:
+    async def _relay_large(self, reply: Reply, held: list[bytes], watchdog: Watchdog) -> None:
         """Relay an answer too large to hold, up to the limit."""
         await self._start(reply.status, reply.headers)
         await self._write(b"".join(held), watchdog)
@@ -194,7 +184,7 @@ class RelayChat(Relay):
             if passing := tap.feed(chunk) if tap else chunk:
                 await self._write(passing, watchdog)
             if tap and tap.said_all:
-                await self._let_end(reply)
+                await self._await_end(reply)
                 break
             chunk = await self._read(reply, watchdog)
         if tap and not tap.is_complete:
@@ -203,8 +193,8 @@ class RelayChat(Relay):
             self._record.code = STREAM_ERROR
         await self._sink.end()
 
-    async def _let_end(self, reply: Reply) -> None:
-        """Give a stream that said `[DONE]` a moment to end, so that its connection can stay."""
+    async def _await_end(self, reply: Reply) -> None:
+        """Wait briefly for a stream to end after `[DONE]`, so that its connection can be reused."""
         if reply.is_whole:
             return
         with suppress(TimeoutError, UpstreamError):
@@ -213,7 +203,7 @@ class RelayChat(Relay):
                     pass
 
     async def _first_event(self, reply: Reply, watchdog: Watchdog) -> bytes:
-        """Return the stream's beginning, pinging the client while there is none."""
+        """Return the stream's first bytes, pinging the client while there are none."""
         watchdog.expect(self._policy.first_byte_seconds, UpstreamFirstByteTimeout)
         held = b""
         while True:
@@ -238,71 +228,6 @@ class RelayChat(Relay):
             return await reply.read_some()
 
     async def _refuse(self, reply: Reply, status: int, body: bytes) -> None:
-        """Send the error that the upstream put into its stream as an answer of its own."""
+        """Send an error from the upstream's stream as a response with its own status."""
         self._record.code = STREAM_ERROR
         await self._send_whole(status, plain_json(reply.headers), body)
-
-
-def plain_json(headers: RawHeaders) -> RawHeaders:
-    """Return the headers of a stream for an answer of JSON."""
-    others = [header for header in headers if header[0] != b"content-type"]
-    return [*others, (b"content-type", b"application/json")]
-
-
-def refusal_event(status: int, body: bytes) -> bytes:
-    """Return the upstream's own error as a stream's last event, for an answer that has begun."""
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        document = None
-    if status < 400 or not isinstance(document, dict):
-        raise UpstreamInvalidResponse
-    told = document if "error" in document else {"error": document}
-    return b"data: " + orjson.dumps(told) + b"\n\ndata: [DONE]\n\n"
-
-
-def is_unfinished_refusal(beginning: bytes) -> bool:
-    """Tell whether a stream begins with an error whose line is not complete yet."""
-    return (
-        _REFUSAL_BEGINS.match(beginning) is not None
-        and _REFUSAL.match(beginning) is None
-        and len(beginning) < FIRST_EVENT_BYTES
-    )
-
-
-def refusal_in(beginning: bytes) -> tuple[int, bytes] | None:
-    """Return status and body of the error that a stream begins with, if it does."""
-    found = _REFUSAL.match(beginning)
-    if found is None:
-        return None
-    try:
-        error = orjson.loads(found[1])["error"]
-    except orjson.JSONDecodeError:
-        return None
-    code = error.get("code") if isinstance(error, dict) else None
-    status = int(code) if isinstance(code, int | str) and _STATUS.fullmatch(str(code)) else 500
-    return status, found[1].strip()
-
-
-def usage_of_completion(body: bytes) -> Usage | None:
-    """Check that a successful answer is JSON and return its usage.
-
-    A large one is judged by its ends: parsing it would hold up everybody else.
-    """
-    text = body.strip()
-    if not text.startswith(b"{") or not text.endswith(b"}"):
-        raise UpstreamInvalidResponse
-    if len(text) > PARSED_BYTES:
-        return None
-    try:
-        return usage_of(orjson.loads(text))
-    except orjson.JSONDecodeError:
-        return usage_of(_read_leniently(text))
-
-
-def _read_leniently(text: bytes) -> object:
-    """Read what orjson refuses but servers do write: half an emoji, or a number without bounds."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise UpstreamInvalidResponse from None

@@ -1,6 +1,7 @@
-"""The journey of a request: find its model, send it, relay the answer."""
+"""Send a call to its upstream and relay the answer, under the deadlines of the request."""
 
 import asyncio
+from dataclasses import dataclass
 
 from chat_proxy.errors import (
     UpstreamError,
@@ -9,33 +10,42 @@ from chat_proxy.errors import (
     UpstreamRedirect,
 )
 from chat_proxy.proxy.forwarding.relay import Relay, RelayBytes
-from chat_proxy.proxy.lifecycle.deadlines import Watchdog
+from chat_proxy.proxy.lifecycle.cancellation import Deadlines, Watchdog
 from chat_proxy.proxy.request_context import RequestContext
-from chat_proxy.proxy.services import Services
-from chat_proxy.registry.model_card import ModelCard
-from chat_proxy.upstream.client import Call
-from chat_proxy.upstream.header_rules import sent_on
+from chat_proxy.proxy.routing.model_route import ModelRoute
+from chat_proxy.proxy.routing.request_policy import RequestPolicy
+from chat_proxy.telemetry.metrics import Metrics
+from chat_proxy.upstream.client import Call, Upstream
+from chat_proxy.upstream.header_rules import forwarded_headers
 
 
-async def pass_on(
-    path: str, body: bytes, card: ModelCard, context: RequestContext, services: Services
+@dataclass(frozen=True, slots=True)
+class Forwarding:
+    """The state and limits that sending and relaying use."""
+
+    upstream: Upstream
+    deadlines: Deadlines
+    policy: RequestPolicy
+    metrics: Metrics
+
+
+async def forward(
+    path: str, body: bytes, route: ModelRoute, context: RequestContext, forwarding: Forwarding
 ) -> None:
-    """Send a request of another kind on and relay its answer, neither looked at."""
-    call = call_of(context, services, card, path, body)
-    await send_and_relay(call, RelayBytes(context, services.policy), context, services)
+    """Forward a request of another kind than chat and relay its answer, both byte for byte."""
+    call = call_of(path, body, route, context)
+    await send_and_relay(call, RelayBytes(context, forwarding.policy), context, forwarding)
 
 
-def call_of(
-    context: RequestContext, services: Services, card: ModelCard, path: str, body: bytes
-) -> Call:
-    """Return the upstream call: destination and identity from configuration, the rest as sent."""
+def call_of(path: str, body: bytes, route: ModelRoute, context: RequestContext) -> Call:
+    """Return the upstream call: destination and identity by the route, the rest as it was sent."""
     return Call(
         context.record.method,
-        services.destinations.base_url_of(card),
+        route.base_url,
         path,
         [
-            *services.destinations.credentials_for(card, context.caller),
-            *sent_on(context.headers),
+            *route.credentials_for(context.caller),
+            *forwarded_headers(context.headers),
             (b"x-request-id", context.record.request_id.encode("ascii")),
         ],
         body,
@@ -44,42 +54,43 @@ def call_of(
 
 
 async def send_and_relay(
-    call: Call, relay: Relay, context: RequestContext, services: Services
+    call: Call, relay: Relay, context: RequestContext, forwarding: Forwarding
 ) -> None:
-    """Send the call and relay its answer under the policy's deadlines."""
-    policy = services.policy
+    """Send the call and relay its answer; the connection is released whatever happens."""
+    policy = forwarding.policy
     watchdog = Watchdog(
-        context.interrupt,
-        services.deadlines,
+        context.cancellation,
+        forwarding.deadlines,
         policy.total_seconds,
         policy.first_byte_seconds,
         UpstreamFirstByteTimeout,
     )
     try:
         try:
-            reply = await services.upstream.send(call)
+            reply = await forwarding.upstream.send(call)
         except asyncio.CancelledError:
-            # One that does not come in time counts against the upstream.
-            if isinstance(context.interrupt.reason, UpstreamError):
-                services.upstream.breakers.of(call.base_url).failed()
+            # An answer that does not come in time counts against the upstream.
+            if isinstance(context.cancellation.reason, UpstreamError):
+                forwarding.upstream.breakers.of(call.base_url).failed()
             raise
         context.record.upstream_answered()
         context.record.retried = reply.retried
         try:
-            refuse_odd(reply.status)
+            refuse_unusable_status(reply.status)
             await relay.run(reply, watchdog)
         finally:
-            reply.let_go()
+            reply.release()
     finally:
         watchdog.close()
         if context.tap is not None:
-            context.note_usage(context.tap.usage)
+            if usage := context.tap.usage:
+                context.record.set_usage(*usage)
             if context.tap.off:
-                services.metrics.untapped_streams.inc()
+                forwarding.metrics.untapped_streams.inc()
 
 
-def refuse_odd(status: int) -> None:
-    """Refuse what is no answer to a client's question: redirects, and statuses nobody asked for."""
+def refuse_unusable_status(status: int) -> None:
+    """Raise for a status that is no answer to a request: redirects, 304, unknown ones."""
     if 200 <= status < 300:
         return
     if status == 304 or not 200 <= status < 600:

@@ -1,32 +1,37 @@
-"""Ending an exchange from outside: the client left, time is up, the server stops."""
+"""Cancel a running request: the client disconnected, a deadline passed, the server stops.
+
+One timer serves the deadlines of all requests.
+"""
 
 import asyncio
+from math import inf
 from types import TracebackType
 from typing import Self
 
-from chat_proxy.errors import ClientGone, ProxyError
+from chat_proxy.caches import cached_once
+from chat_proxy.errors import ClientGone, ProxyError, UpstreamTotalTimeout
 
 
 class Cancellation:
-    """Wraps the body of an exchange; `stop(reason)` makes it raise that reason where it waits."""
+    """A block that `stop(reason)` cancels from outside; the block then raises the reason."""
 
     __slots__ = ("_cancelled_before", "_loop", "_task", "reason")
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Be of this loop, or of whichever runs: to ask for that is a system call before 3.12."""
+        """Take the loop if it is known: getting the running one is a system call before 3.12."""
         self._loop = loop
         self._task: asyncio.Task[object] | None = None
         self._cancelled_before = 0
         self.reason: ProxyError | None = None
 
     def stop(self, reason: ProxyError) -> None:
-        """End the exchange; the first reason counts."""
+        """Cancel the block; the first reason counts."""
         if self.reason is None and self._task is not None:
             self.reason = reason
             self._task.cancel()
 
     def client_left(self) -> None:
-        """End an exchange whose client is gone."""
+        """Cancel the block because the client disconnected."""
         self.stop(ClientGone())
 
     def __enter__(self) -> Self:
@@ -41,10 +46,102 @@ class Cancellation:
         error: BaseException | None,
         places: TracebackType | None,
     ) -> None:
-        """Raise the reason in place of our cancellation; somebody else's goes on."""
+        """Raise the reason in place of our cancellation; one from elsewhere propagates."""
         task, self._task = self._task, None
         if self.reason is None or task is None:
             return
         is_ours = task.uncancel() <= self._cancelled_before
         if is_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
             raise self.reason from None
+
+
+class Watchdog:
+    """The deadlines of one request: for the whole request, and for its current step.
+
+    Moving a deadline only stores a number, unless it becomes the soonest of all.
+    """
+
+    __slots__ = ("_cancellation", "_deadlines", "_error", "_last", "_loop", "due")
+
+    def __init__(
+        self,
+        cancellation: Cancellation,
+        deadlines: "Deadlines",
+        total_seconds: float,
+        seconds: float,
+        error: type[ProxyError],
+    ) -> None:
+        """Start watching, with a limit for the whole request and one for the first step."""
+        self._loop = deadlines.loop
+        self._cancellation = cancellation
+        self._deadlines = deadlines
+        now = self._loop.time()
+        self._last = now + total_seconds
+        self._error = error
+        self.due = now + min(seconds, total_seconds)
+        deadlines.add(self)
+
+    def expect(self, seconds: float, error: type[ProxyError]) -> None:
+        """End the request with this error unless the next call comes within `seconds`."""
+        self._error = error
+        self.due = min(self._loop.time() + seconds, self._last)
+        if self.due < self._deadlines.fires_at:
+            self._deadlines.set_timer(self.due)
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._deadlines.discard(self)
+
+    def expire(self) -> None:
+        """Cancel the request because its deadline has passed."""
+        self._cancellation.stop(UpstreamTotalTimeout() if self.due >= self._last else self._error())
+
+
+class Deadlines:
+    """One timer for all requests, which fires at the soonest deadline.
+
+    A timer per request would be set and cancelled each time, and hardly ever fire.
+    """
+
+    def __init__(self) -> None:
+        self.fires_at = inf
+        self._watched: set[Watchdog] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @cached_once
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop in which all requests run."""
+        return asyncio.get_running_loop()
+
+    def add(self, watched: Watchdog) -> None:
+        """Watch a request."""
+        self._watched.add(watched)
+        if watched.due < self.fires_at:
+            self.set_timer(watched.due)
+
+    def discard(self, watched: Watchdog) -> None:
+        """Stop watching a request."""
+        self._watched.discard(watched)
+
+    def set_timer(self, when: float) -> None:
+        """Set the timer to an earlier time."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.fires_at = when
+        self._timer = self.loop.call_at(when, self._expire_due)
+
+    def close(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self.fires_at = None, inf
+
+    def _expire_due(self) -> None:
+        """Cancel the requests that are due, and set the timer for the next."""
+        now = self.loop.time()
+        self._timer, self.fires_at = None, inf
+        for watched in [watched for watched in self._watched if watched.due <= now]:
+            self._watched.discard(watched)
+            watched.expire()
+        if self._watched:
+            self.set_timer(min(watched.due for watched in self._watched))

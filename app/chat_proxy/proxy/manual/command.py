@@ -1,4 +1,4 @@
-"""Commands in the conversation: `/compact [instruction]` as the last thing the user says."""
+"""Commands in the conversation: `/compact [instruction]` as the last user message."""
 
 import re
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ _COMPACT = re.compile(r"/compact(?:\s+(\S.*))?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A wish to compact what was said before."""
+    """A command to compact the messages before it."""
 
     request: ChatRequest
     """The client's request, to be answered by the proxy itself."""
     before: ChatRequest
-    """The request with the conversation as it stands before the command."""
+    """The request with the conversation before the command."""
     instruction: str
 
 
@@ -31,33 +31,33 @@ def command_in(request: ChatRequest) -> Command | None:
     instruction = _instruction_in(conversation.rest[-1])
     if instruction is None:
         return None
-    end = _end_of_talk(conversation.fields)
+    end = _end_without_commands(conversation.fields)
     fields = {**request.fields, "messages": conversation.fields[:end]}
     body = splice(request.body, range(end), request.fields)
     return Command(request, ChatRequest(body, fields), instruction)
 
 
 def _instruction_in(message: dict[str, Any]) -> str | None:
-    """Return what a command says behind its name, None if the message is no command."""
+    """Return the instruction after a command's name, None if the message is no command."""
     if message.get("role") != "user":
         return None
     content = message.get("content")
     if type(content) is list and len(content) == 1 and type(content[0]) is dict:
         content = content[0].get("text")
     if type(content) is not str or "/compact" not in content:
-        return None  # as all but a few: no copy of the text, no pattern
+        return None  # almost all messages: skip the copy and the regex
     found = _COMPACT.fullmatch(content.strip())
     return (found[1] or "") if found else None
 
 
-def _end_of_talk(messages: Sequence[dict[str, Any]]) -> int:
-    """Return where the talk ends: commands and their answers at its end are no turns of it."""
+def _end_without_commands(messages: Sequence[dict[str, Any]]) -> int:
+    """Return the end of the conversation without trailing commands and their replies."""
     end = len(messages) - 1
     while end > 1 and _is_answered_command(*messages[end - 2 : end]):
         end -= 2
     return end
 
 
-def _is_answered_command(asked: dict[str, Any], said: dict[str, Any]) -> bool:
-    answer = Message(said)
-    return answer.is_assistant and not answer.calls_tools and _instruction_in(asked) is not None
+def _is_answered_command(command: dict[str, Any], reply: dict[str, Any]) -> bool:
+    answer = Message(reply)
+    return answer.is_assistant and not answer.calls_tools and _instruction_in(command) is not None

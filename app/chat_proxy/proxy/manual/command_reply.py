@@ -1,12 +1,12 @@
-"""The proxy's own answer to a command, in the form of a model's: whole or as a stream."""
+"""The proxy's own reply to a command, in the form of a model's answer, whole or streamed."""
 
 import time
 from collections.abc import Iterator
 from typing import Any
 
+from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.chat.body.request import ChatRequest
-from chat_proxy.chat.body.splice import dumped
-from chat_proxy.proxy.lifecycle.sse_keepalive import SseKeepalive
+from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.manual.command import Command
 from chat_proxy.proxy.manual.compact import (
     ManualOptions,
@@ -16,36 +16,38 @@ from chat_proxy.proxy.manual.compact import (
 )
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoute
-from chat_proxy.proxy.services import Services
 from chat_proxy.proxy.session.request import counted_request
+from chat_proxy.proxy.sizing.measure import Sizing
 
 COMPLETE = "Compact Complete!"
 FAILED = "The conversation was not compacted:"
 NOTHING_LOST = "Nothing was changed or lost; you can go on, or try again later."
 DONE = b"data: [DONE]\n\n"
-# What the upstream counted for this answer: nothing, as no model wrote it. What a summary costs
-# is no part of any client's usage; the metrics of side-queries have it.
+# No model wrote this answer. A summary's cost is not part of any client's usage; it is in the
+# metrics of side-queries.
 NO_USAGE = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
 
-async def answer_command(
-    command: Command, to: ModelRoute, context: RequestContext, services: Services
-) -> None:
-    """Compact what stands before a command, and answer in the model's place."""
+async def run_command(
+    command: Command,
+    route: ModelRoute,
+    context: RequestContext,
+    sizing: Sizing,
+    services: CompactionServices,
+) -> str:
+    """Compact the conversation before a command; return the reply to the user."""
     record = context.record
-    async with SseKeepalive(context, to.policy.summary.keep_alive_seconds):
-        compaction = await counted_request(
-            command.before, context.caller, record.request_id, services
-        )
-        done = await compact_manually(
-            compaction, services, ManualOptions(instruction=command.instruction)
-        )
+    compaction = await counted_request(
+        command.before, route, context.caller, record.request_id, sizing
+    )
+    options = ManualOptions(instruction=command.instruction)
+    done = await compact_manually(compaction, services, options)
     record_manual(record, done, len(compaction.conversation))
-    await send(command.request, told(done), context)
+    return reply_text(done)
 
 
-def told(done: ManualResult) -> str:
-    """Return what became of the conversation, as the user reads it."""
+def reply_text(done: ManualResult) -> str:
+    """Return the result of a compaction as the user reads it."""
     if done.has_failed:
         return f"{FAILED} {done.note} {NOTHING_LOST}"
     if done.checkpoint is None:
@@ -58,8 +60,8 @@ def told(done: ManualResult) -> str:
     return "\n\n".join(filter(None, (COMPLETE, figures, done.note, done.summary)))
 
 
-async def send(request: ChatRequest, text: str, context: RequestContext) -> None:
-    """Send the answer in the form that was asked for; signs of life may have begun it."""
+async def send_reply(request: ChatRequest, text: str, context: RequestContext) -> None:
+    """Send the reply whole or as a stream, which keep-alive comments may have begun."""
     sink, record = context.sink, context.record
     head = {
         "id": f"chatcmpl-{record.request_id}",
@@ -82,14 +84,14 @@ async def send(request: ChatRequest, text: str, context: RequestContext) -> None
 
 
 def whole(head: dict[str, Any], text: str) -> bytes:
-    """Return the answer in one piece."""
+    """Return the reply as one JSON document."""
     message = {"role": "assistant", "content": text, "refusal": None}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-    return dumped({**head, "object": "chat.completion", "choices": [choice], "usage": NO_USAGE})
+    return serialise({**head, "object": "chat.completion", "choices": [choice], "usage": NO_USAGE})
 
 
 def streamed(head: dict[str, Any], text: str, request: ChatRequest) -> bytes:
-    """Return the answer as events, with a count of its tokens if the client asks for one."""
+    """Return the reply as server-sent events, with usage if the client asks for it."""
     options = request.fields.get("stream_options")
     counts = type(options) is dict and options.get("include_usage") is True
     chunk = {**head, "object": "chat.completion.chunk", **({"usage": None} if counts else {})}
@@ -97,7 +99,7 @@ def streamed(head: dict[str, Any], text: str, request: ChatRequest) -> bytes:
 
 
 def events(chunk: dict[str, Any], text: str, *, counts: bool) -> Iterator[bytes]:
-    """Yield the events of a stream: who speaks, what is said, the end."""
+    """Yield the events of a stream: role, content, end."""
     start = {"role": "assistant", "content": ""}
     for delta, reason in ((start, None), ({"content": text}, None), ({}, "stop")):
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
@@ -109,4 +111,4 @@ def events(chunk: dict[str, Any], text: str, *, counts: bool) -> Iterator[bytes]
 
 def event(document: dict[str, Any]) -> bytes:
     """Return a document as a server-sent event."""
-    return b"data: " + dumped(document) + b"\n\n"
+    return b"data: " + serialise(document) + b"\n\n"

@@ -1,24 +1,20 @@
-"""What became of each message of one request, small enough to be kept for the operator's page."""
+"""The detail of one chat for the dashboard: what compaction did to each message."""
 
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.message import Message
-from chat_proxy.compaction.pipeline import Failure, attempt
-from chat_proxy.proxy.reporting.conversation_name import name_of
 from chat_proxy.proxy.reporting.stage_effects import versions_of
-from chat_proxy.proxy.services import Services
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult, unchanged_result
 from chat_proxy.proxy.sizing.measure import TokenCount
-from chat_proxy.telemetry.chat_history import DETAIL_BYTES, printable
-from chat_proxy.telemetry.logs import log_exception
-from chat_proxy.telemetry.record import RequestRecord
+from chat_proxy.telemetry.chat_history import DETAIL_BYTES
+from chat_proxy.telemetry.printable import without_surrogates
 
 FIRST = 20
 LAST = 130
@@ -27,28 +23,36 @@ ALL_CHARS = 40_000
 NAMES = 5
 NAME_CHARS = 64
 
-Told = dict[str, Any]
+Document = dict[str, Any]
 
 
-def detail_of(
-    compaction: CompactionRequest, outcome: CompactionResult, *, show_text: bool
-) -> bytes:
-    """Return the request before and after as JSON: its structure, and its text only if asked."""
+class RecordedChat(NamedTuple):
+    """What a chat's detail is made from, kept on its record until the answer has been sent."""
+
+    compaction: CompactionRequest
+    result: CompactionResult | None
+    """What was sent; None for an unchanged request."""
+
+
+def detail_of(chat: RecordedChat, *, show_text: bool) -> bytes:
+    """Return the request before and after as JSON: its structure, and its text if that is shown."""
+    compaction = chat.compaction
+    outcome = chat.result or unchanged_result(compaction)
     chars = min(TEXT_CHARS, ALL_CHARS // max(1, 2 * len(shown(len(compaction.conversation)))))
-    told = orjson.dumps(document_of(compaction, outcome, chars if show_text else 0))
-    if len(told) > DETAIL_BYTES:
-        told = orjson.dumps(document_of(compaction, outcome, 0))
-    return told if len(told) <= DETAIL_BYTES else b""
+    detail = orjson.dumps(document_of(compaction, outcome, chars if show_text else 0))
+    if len(detail) > DETAIL_BYTES:
+        detail = orjson.dumps(document_of(compaction, outcome, 0))
+    return detail if len(detail) <= DETAIL_BYTES else b""
 
 
-def document_of(compaction: CompactionRequest, outcome: CompactionResult, chars: int) -> Told:
-    """Return the messages before and after, and what each stage did; nothing changed, no after."""
+def document_of(compaction: CompactionRequest, outcome: CompactionResult, chars: int) -> Document:
+    """Return the messages before and after, and the stages; without a change `after` is None."""
     before, after = compaction.conversation, outcome.conversation
-    hands = hands_on(before, outcome)
-    left = frozenset(after.origins) if hands else None
+    stages_by_origin = stages_by_message(before, outcome)
+    left = frozenset(after.origins) if stages_by_origin else None
     token_count = compaction.measured.token_count
-    message_before = partial(told_before, before, token_count, hands, left, chars)
-    message_after = partial(told_after, after, outcome.token_count, hands, chars)
+    message_before = partial(detail_before, before, token_count, stages_by_origin, left, chars)
+    message_after = partial(detail_after, after, outcome.token_count, stages_by_origin, chars)
     is_same = after is before
     budget = compaction.measured.budget
     return {
@@ -62,27 +66,29 @@ def document_of(compaction: CompactionRequest, outcome: CompactionResult, chars:
 
 
 def shown(count: int) -> Sequence[int]:
-    """Return the places that are told: all, or the first few and the last."""
+    """Return the indexes of the messages that are shown: all, or the first few and the last."""
     if count <= FIRST + LAST:
         return range(count)
     return [*range(FIRST), *range(count - LAST, count)]
 
 
-def hands_on(before: Conversation, outcome: CompactionResult) -> dict[int | None, list[str]]:
-    """Return for each of the client's messages the stages that changed or dropped it."""
-    hands: dict[int | None, list[str]] = {}
+def stages_by_message(
+    before: Conversation, outcome: CompactionResult
+) -> dict[int | None, list[str]]:
+    """Return the stages that changed or dropped a message, by its index in the client's list."""
+    stages_by_origin: dict[int | None, list[str]] = {}
     versions = versions_of(before)
     for step in outcome.steps:
         later = versions_of(step.conversation)
         for origin, fields in versions.items():
             if origin is not None and later.get(origin) is not fields:
-                hands.setdefault(origin, []).append(step.stage)
+                stages_by_origin.setdefault(origin, []).append(step.stage)
         versions = later
-    return hands
+    return stages_by_origin
 
 
-def stages_of(before: Conversation, outcome: CompactionResult) -> list[Told]:
-    """Return each stage that changed something with the messages before and behind it."""
+def stages_of(before: Conversation, outcome: CompactionResult) -> list[Document]:
+    """Return each stage that changed something, with the message counts before and after it."""
     lengths = [len(before), *(len(step.conversation) for step in outcome.steps)]
     return [
         {"stage": step.stage, "messages": lengths[index : index + 2]}
@@ -90,106 +96,71 @@ def stages_of(before: Conversation, outcome: CompactionResult) -> list[Told]:
     ]
 
 
-def told_before(
+def detail_before(
     conversation: Conversation,
     token_count: TokenCount,
-    hands: dict[int | None, list[str]],
+    stages_by_origin: dict[int | None, list[str]],
     left: frozenset[int | None] | None,
     chars: int,
     index: int,
-) -> Told:
-    """Return one of the client's messages and what happened to it."""
-    stages = hands.get(index, [])
+) -> Document:
+    """Return one of the client's messages, and what the stages did to it."""
+    stages = stages_by_origin.get(index, [])
     is_left = left is None or index in left
     change = "dropped" if not is_left else "changed" if stages else "kept"
-    told = told_message(conversation.fields[index], tokens_at(token_count, index), chars)
-    told.update(index=index, change=change, stages=stages)
-    return told
+    message = message_detail(conversation.fields[index], tokens_at(token_count, index), chars)
+    message.update(index=index, change=change, stages=stages)
+    return message
 
 
-def told_after(
+def detail_after(
     conversation: Conversation,
     token_count: TokenCount,
-    hands: dict[int | None, list[str]],
+    stages_by_origin: dict[int | None, list[str]],
     chars: int,
     index: int,
-) -> Told:
-    """Return one message that was sent, and where it comes from."""
+) -> Document:
+    """Return one message that was sent, and its index in the client's list."""
     origin = conversation.origins[index]
-    change = "added" if origin is None else "changed" if origin in hands else "kept"
-    # What was kept has its text on the other side already.
+    change = "added" if origin is None else "changed" if origin in stages_by_origin else "kept"
+    # The text of an unchanged message is already among those before.
     shown_chars = chars if change != "kept" else 0
-    told = told_message(conversation.fields[index], tokens_at(token_count, index), shown_chars)
-    told.update(index=origin, change=change)
-    return told
+    message = message_detail(conversation.fields[index], tokens_at(token_count, index), shown_chars)
+    message.update(index=origin, change=change)
+    return message
 
 
 def tokens_at(token_count: TokenCount, index: int) -> int:
-    """Return one message's tokens; of all of them at once only a few would be shown."""
+    """Return one message's tokens; computing all would be wasted, as only a few are shown."""
     return ceil(token_count.counted.messages[index] * token_count.ratio)
 
 
-def told_message(fields: dict[str, Any], tokens: int, chars: int) -> Told:
-    """Return a message's structure, and the beginning of its text if any is asked for."""
+def message_detail(fields: dict[str, Any], tokens: int, chars: int) -> Document:
+    """Return a message's structure, and the first `chars` characters of its text."""
     message = Message(fields)
-    told: Told = {"role": printable(message.role[:NAME_CHARS]), "tokens": tokens}
+    entry: Document = {"role": without_surrogates(message.role[:NAME_CHARS]), "tokens": tokens}
     if ("tool_calls" in fields or message.is_tool_result) and (tools := tools_of(message)):
-        told["tools"] = tools
+        entry["tools"] = tools
     if type(message.content) is not str and (media := media_of(message)):
-        told["media"] = media
+        entry["media"] = media
     if chars:
         text = "\n".join(text for _, text in message.pieces())
-        told["text"] = printable(text[:chars])
-        told["is_cut"] = len(text) > chars
-    return told
+        entry["text"] = without_surrogates(text[:chars])
+        entry["is_cut"] = len(text) > chars
+    return entry
 
 
 def media_of(message: Message) -> dict[str, int]:
-    """Return how many media of which type a message has."""
+    """Return the number of media of each type in a message."""
     return dict(Counter(medium.mime for medium in message.media()).most_common(NAMES))
 
 
 def tools_of(message: Message) -> list[str]:
-    """Return the names of the tools that a message calls, or of the one that it answers for."""
+    """Return the names of the tools that a message calls, or of the one that it is a result of."""
     calls = message.fields.get("tool_calls")
     some = calls[:NAMES] if type(calls) is list else []
     functions = [call.get("function") for call in some if type(call) is dict]
     if message.is_tool_result:
         functions.append(message.fields)
     names = [each.get("name") for each in functions if type(each) is dict]
-    return [printable(name[:NAME_CHARS]) for name in names if type(name) is str and name]
-
-
-def record_detail(
-    compaction: CompactionRequest,
-    outcome: CompactionResult | None,
-    record: RequestRecord,
-    services: Services,
-) -> None:
-    """Note what became of a chat, if anything did; one that cannot be told goes on all the same.
-
-    Under load a chat that begins and ends has only its figures told, and no name.
-    """
-    chat_log = services.chat_log
-    if not chat_log.is_kept:
-        return
-    # A replay tells of the same chat again, and the first form is not what was sent.
-    is_detailed = bool(record.detail) or chat_log.takes_detail()
-    if is_detailed or compaction.conversation.beginning.messages:
-        noted = attempt("dashboard", _note, compaction, outcome, record, services, is_detailed)
-        if isinstance(noted, Failure):
-            log_exception("request could not be told to the dashboard", noted.error)
-
-
-def _note(
-    compaction: CompactionRequest,
-    outcome: CompactionResult | None,
-    record: RequestRecord,
-    services: Services,
-    is_detailed: bool,
-) -> None:
-    if not record.conversation:
-        record.conversation = name_of(compaction.conversation, compaction.tenant, services.store)
-    if is_detailed:
-        told = outcome or unchanged_result(compaction)
-        record.detail = detail_of(compaction, told, show_text=services.chat_log.shows_text)
+    return [without_surrogates(name[:NAME_CHARS]) for name in names if type(name) is str and name]

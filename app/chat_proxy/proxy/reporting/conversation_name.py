@@ -1,4 +1,4 @@
-"""A short name for a conversation, the same for all its requests, that tells nothing of it."""
+"""The name of a conversation: short, the same for all its requests, without its content."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -18,14 +18,14 @@ _names: GenerationCache[str] = GenerationCache(1_000)
 
 
 def name_of(conversation: Conversation, tenant: str, store: Store) -> str:
-    """Return the name by which the operator's page puts a conversation together.
+    """Return the name by which the dashboard groups the requests of a conversation.
 
-    It is made from how the conversation begins, up to the first user message, and only from the
-    heads of its texts. The store's secret makes it unguessable. A known beginning with a user's
-    message in it has its name already.
+    It is a hash of the conversation's beginning up to the first user message, and only of the
+    heads of its texts. The store's secret makes it unguessable. Names are cached by the tenant and
+    the known beginning, if that contains a user message.
     """
     begun = conversation.beginning
-    if not begun.shape.is_asked:
+    if not begun.shape.has_user_message:
         return _name(_heads(conversation.fields), tenant, store)
     key = (begun.key, tenant, store.address)
     name = _names.recall(key)
@@ -59,7 +59,7 @@ def _key(address: Callable[..., bytes], tenant: str) -> bytes:
 
 
 def heads_of(content: Any) -> list[str]:
-    """Return the beginnings of a content's texts; of media only that they are there."""
+    """Return the beginnings of a content's texts, with an empty text for each medium."""
     if type(content) is str:
         return [content[:CHARS]]
     parts = content[:PARTS] if type(content) is list else []

@@ -1,17 +1,18 @@
-"""What the proxy sees in a request, told as a document."""
+"""The explanation of a request: its tokens, structure, budget, and what would be done to it."""
 
 import asyncio
 from typing import Any
 
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.proxy.compacting.compact import compact
+from chat_proxy.proxy.compacting.decide import decide
+from chat_proxy.proxy.compacting.services import CompactionServices
+from chat_proxy.proxy.compacting.trim import trim
 from chat_proxy.proxy.reporting.stage_effects import with_outcome
-from chat_proxy.proxy.routing.caller import Caller
-from chat_proxy.proxy.services import Services
-from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult, counted_request
+from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.sizing.measure import Measured
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
+from chat_proxy.proxy.sizing.tokenizers import Tokenizers
 from chat_proxy.tokens.counter import RequestCount, count_request
 from chat_proxy.tokens.token_counter import TokenCounter
 from chat_proxy.tokens.tools import tools_tokens
@@ -30,22 +31,21 @@ KINDS = (
 )
 
 
-async def explain(request: ChatRequest, caller: Caller, services: Services) -> dict[str, Any]:
-    """Return the request's explanation, or raise InvalidValue; nothing is sent to the model."""
-    compaction = await counted_request(request, caller, "", services, is_dry_run=True)
+async def explain(compaction: CompactionRequest, services: CompactionServices) -> dict[str, Any]:
+    """Return what would be done to a request, which must be a dry run; nothing is sent."""
     measured = compaction.measured
     counter = services.tokenizers.of(measured.rules)
-    outcome = await compact(compaction, services)
-    told = await asyncio.to_thread(explanation, request, measured, counter)
-    after = await weights_after(compaction, outcome, services)
-    return with_outcome(told, measured, outcome, after) | {"mode": compaction.policy.mode}
+    outcome = await decide(compaction, await trim(compaction, services), services)
+    document = await asyncio.to_thread(explanation, compaction.request, measured, counter)
+    after = await tokens_after_stages(compaction, outcome, services.tokenizers)
+    return with_outcome(document, measured, outcome, after) | {"mode": compaction.policy.mode}
 
 
-async def weights_after(
-    compaction: CompactionRequest, outcome: CompactionResult, services: Services
+async def tokens_after_stages(
+    compaction: CompactionRequest, outcome: CompactionResult, tokenizers: Tokenizers
 ) -> list[int]:
-    """Return the request's tokens behind each stage that changes it."""
-    request_counter = RequestCounter(compaction.request, compaction.measured, services.tokenizers)
+    """Return the request's tokens after each stage that changed it."""
+    request_counter = RequestCounter(compaction.request, compaction.measured, tokenizers)
     return [
         (await request_counter.count_conversation(step.conversation)).tokens
         for step in outcome.steps
@@ -83,21 +83,21 @@ def tokens_of(measured: Measured) -> dict[str, Any]:
 
 
 def by_kind(count: RequestCount) -> dict[str, int]:
-    """Return the kinds of tokens that there are any of."""
+    """Return the tokens of each kind, without kinds that have none."""
     return {kind: tokens for kind in KINDS if (tokens := getattr(count, kind))}
 
 
 def window_of(measured: Measured) -> dict[str, Any] | None:
-    """Return the window and who told it, and what the prompt alone may take if that is less."""
+    """Return the window and its source, and the limit of the prompt alone if there is one."""
     window = measured.window
     if window is None:
         return None
-    told = {"tokens": window.tokens, "source": window.source}
-    return told | ({"input_limit": window.input_limit} if window.input_limit else {})
+    document = {"tokens": window.tokens, "source": window.source}
+    return document | ({"input_limit": window.input_limit} if window.input_limit else {})
 
 
 def budget_of(measured: Measured) -> dict[str, int | bool] | None:
-    """Return the budget and where the request stands in it."""
+    """Return the budget, and whether the request is over its trigger."""
     budget = measured.budget
     if budget is None:
         return None
@@ -111,15 +111,15 @@ def budget_of(measured: Measured) -> dict[str, int | bool] | None:
 
 
 def messages_of(measured: Measured, counter: TokenCounter) -> list[dict[str, Any]]:
-    """Return every message with its tokens, by kind, and where it belongs."""
+    """Return every message with its tokens by kind, its turn and its group."""
     conversation = measured.conversation
     turns = {n: i for i, turn in enumerate(conversation.turns) for n in range(turn.start, turn.end)}
     groups = {n: i for i, group in enumerate(conversation.groups) for n in range(*group)}
-    told = []
+    documents = []
     for index, message in enumerate(conversation.messages):
         count = count_request([message], None, counter, measured.rules)
         overhead = count.overhead - measured.rules.reply_tokens
-        told.append(
+        documents.append(
             {
                 "index": index,
                 "role": message.role,
@@ -129,13 +129,13 @@ def messages_of(measured: Measured, counter: TokenCounter) -> list[dict[str, Any
                 "group": groups[index],
             }
         )
-    return told
+    return documents
 
 
 def tools_of(
     request: ChatRequest, measured: Measured, counter: TokenCounter
 ) -> list[dict[str, Any]]:
-    """Return every tool definition with its tokens, in today's form or the legacy one."""
+    """Return every tool definition with its tokens, in the current or the legacy form."""
     tools = request.fields.get("tools") or request.fields.get("functions")
     if not isinstance(tools, list):
         return []

@@ -1,10 +1,9 @@
 """The latest chats of all processes that share a store: each writes its own, all read them.
 
-A store has no list of its keys. So there is a fixed number of chairs, one for each process: what
-lies on a chair says who sits there and how far it has written its pages, a ring of its own.
+A store has no list of its keys, so there is a fixed number of slots, one for each process. A slot
+holds the name of its process and how many rows that has written; its pages are a ring of their own.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
@@ -14,9 +13,11 @@ import orjson
 
 from chat_proxy.store.base import Store
 from chat_proxy.telemetry.chat_history import ROWS, ChatHistory, Row
+from chat_proxy.telemetry.record import RequestRecord
 from chat_proxy.telemetry.totals import Totals
+from chat_proxy.write_behind import WriteBehind
 
-# Another form of these rows needs another number: proxies of two versions may share a store.
+# Change the number when the format changes: proxies of two versions may share a store.
 SLOT = "exchange_chair_1"
 PAGE = "exchange_1"
 DETAILS = "exchange_detail_1"
@@ -25,17 +26,17 @@ PAGE_ROWS = 50
 PAGES = ROWS // PAGE_ROWS
 PAGE_DETAIL_BYTES = 256 * 1024
 KEPT_SECONDS = 86_400
-# Sums are no tenant's; a page has rows of several, so it goes with whoever is purged first.
-NOBODYS = ""
+# Totals belong to no tenant. A page has rows of several tenants, so purging any of them deletes it.
+NO_TENANT = ""
 WRITE_SECONDS = 1.0
-CLOSE_SECONDS = 5.0
 
-# Of its own: chairs are chosen by chance so that processes that start together choose others.
-_CHANCE = Random()  # noqa: S311 - nobody gains anything by guessing a chair
+# A generator of its own: slots are chosen at random, so that processes that start at the same
+# time choose different ones.
+_RANDOM = Random()  # noqa: S311 - guessing a slot gains nothing
 
 
 class Head(NamedTuple):
-    """What lies on a chair."""
+    """The content of a slot."""
 
     worker: str
     written: int
@@ -45,7 +46,10 @@ class Head(NamedTuple):
 
 
 class SharedChatLog:
-    """Has the history of this process, and what the others wrote of theirs."""
+    """The history of this process, and what the other processes wrote of theirs.
+
+    Bounded by the slots and by the rows of each process. It is for operators: rows of all tenants.
+    """
 
     def __init__(
         self,
@@ -63,51 +67,46 @@ class SharedChatLog:
         self._others: dict[str, list[Row]] = {}
         self._heads: list[Head] = []
         self._read_at = 0.0
-        self._writing: asyncio.Task[None] | None = None
+        self._write_behind = WriteBehind(self.write, write_seconds)
 
-    def open(self) -> None:
-        """Begin to write, now and then."""
-        self._writing = asyncio.create_task(self._write_now_and_then())
+    def add(self, record: RequestRecord) -> None:
+        """Add a finished request of this process."""
+        self.own.add(record)
+        self._write_behind.schedule()
 
     async def close(self) -> None:
-        """Write the rest, if that does not take too long."""
-        if self._writing is not None:
-            self._writing.cancel()
-            await asyncio.wait({self._writing})
-        try:
-            await asyncio.wait_for(self.write(), CLOSE_SECONDS)
-        except TimeoutError:
-            return
+        """Write what is pending."""
+        await self._write_behind.close()
 
-    # What is shown
+    # For the dashboard
 
     async def refresh(self) -> None:
-        """Read what the others wrote, no more often than they write."""
+        """Read what other processes wrote, no more often than they write."""
         now = self._clock()
         if 0 <= now - self._read_at < self._write_seconds:
             return
         self._read_at = now
         slots = await self._slots()
-        if not any(slots):  # nobody has written yet, or the store does not answer
+        if not any(slots):  # no process has written yet, or the store does not answer
             return
         heads = [head for head in slots if head and head.worker != self.own.worker]
         others = {head.worker: await self._rows_of(head) for head in heads}
         self._heads, self._others = heads, others
 
     def rows(self) -> list[Row]:
-        """Return the latest rows of all, the oldest first."""
+        """Return the latest rows of all processes, the oldest first."""
         own = self.own.rows()
         found = [row for rows in (own, *self._others.values()) for row in rows]
         return sorted(found, key=lambda row: row["at"])[-ROWS:]
 
     @property
     def totals(self) -> Totals:
-        """The sums of all."""
+        """The totals of all processes."""
         return Totals.sum_of([self.own.totals.document(), *(head.totals for head in self._heads)])
 
     @property
     def since(self) -> float:
-        """When the first of all began."""
+        """When the first of all processes started."""
         return min([self.own.started, *(head.started for head in self._heads)])
 
     @property
@@ -116,7 +115,7 @@ class SharedChatLog:
         return 1 + len(self._heads)
 
     async def detail(self, name: str) -> bytes | None:
-        """Return what is kept about one chat beside its row, whoever had it."""
+        """Return the stored detail of one chat of any process."""
         worker, _, digits = name.partition("-")
         if not digits.isdecimal() or len(digits) > 18:
             return None
@@ -136,7 +135,7 @@ class SharedChatLog:
         return [head_of(rows[key]) if key in rows else None for key in keys]
 
     async def _rows_of(self, head: Head) -> list[Row]:
-        """Return another's rows: those known, and what it has written since."""
+        """Return the rows of another process: those known, and what it has written since."""
         rows = self._others.get(head.worker, [])
         first = rows[-1]["number"] + 1 if rows else 0
         if first >= head.written:
@@ -147,7 +146,7 @@ class SharedChatLog:
         return [*rows, *(row for row in new if row["number"] >= first)][-ROWS:]
 
     async def _documents(self, kind: str, worker: str, pages: list[int]) -> dict[int, Any]:
-        """Return the pages that are still there: a ring's place may have a later one by now."""
+        """Return the pages that still exist; a later one may have overwritten them in the ring."""
         keys = {page: self._page_key(worker, page) for page in pages}
         rows = await self._store.get_many(kind, list(keys.values()))
         found = {page: orjson.loads(rows[key]) for page, key in keys.items() if key in rows}
@@ -155,31 +154,30 @@ class SharedChatLog:
 
     # Writing
 
-    async def _write_now_and_then(self) -> None:
-        while True:
-            await asyncio.sleep(self._write_seconds)
-            await self.write()
+    async def write(self) -> bool:
+        """Write new rows: first the pages, then their number into the slot.
 
-    async def write(self) -> None:
-        """Write what is new: the pages first, then on the chair how far they go.
-
-        What the store refused is tried again, and so is a chair that another took meanwhile.
+        Return whether nothing is pending: what the store refused is tried again, and so is a slot
+        that another process took meanwhile.
         """
         own, count = self.own, self.own.count
         if count == self._written and self._has_slot:
-            return
+            return True
         heads = await self._slots()
-        slots = [it for it in heads if it and (it.worker, it.written) == (own.worker, count)]
+        slots = [
+            head for head in heads if head and (head.worker, head.written) == (own.worker, count)
+        ]
         self._has_slot = bool(slots)
         if self._has_slot or not await self._write_pages(count):
-            return
+            return self._has_slot
         head = Head(own.worker, count, self._clock(), own.started, own.totals.document())
         slot = self._slot_key(free_slot(heads, own.worker))
         value = orjson.dumps(head._asdict())
-        await self._store.put(SLOT, slot, value, KEPT_SECONDS, NOBODYS)
+        await self._store.put(SLOT, slot, value, KEPT_SECONDS, NO_TENANT)
+        return False  # read back next time: another process may have chosen the same slot
 
     async def _write_pages(self, count: int) -> bool:
-        """Write the pages that have new rows; return whether all of them were kept."""
+        """Write the pages that have new rows; return whether the store has all of them."""
         for page in pages_of(self._written, count) if count > self._written else ():
             if not await self._write_page(page):
                 return False
@@ -197,11 +195,11 @@ class SharedChatLog:
         return await self._store.put(PAGE, key, value, KEPT_SECONDS)
 
     def _details(self, rows: list[Row]) -> Iterator[tuple[str, orjson.Fragment]]:
-        """Yield the details of a page's rows, the newest first, while there is room for them."""
-        room = PAGE_DETAIL_BYTES
+        """Yield the details of a page's rows, the newest first, as far as they fit."""
+        space = PAGE_DETAIL_BYTES
         for row in reversed(rows):
             detail = self.own.detail(row["number"])
-            if detail is not None and (room := room - len(detail)) >= 0:
+            if detail is not None and (space := space - len(detail)) >= 0:
                 yield row["id"], orjson.Fragment(detail)
 
     def _slot_key(self, number: int) -> bytes:
@@ -212,7 +210,7 @@ class SharedChatLog:
 
 
 def head_of(value: bytes) -> Head | None:
-    """Read what lies on a chair; what cannot be read is nobody's."""
+    """Read the content of a slot; a slot that cannot be read is free."""
     try:
         return Head(**orjson.loads(value))
     except (ValueError, TypeError):
@@ -220,13 +218,13 @@ def head_of(value: bytes) -> Head | None:
 
 
 def pages_of(first: int, end: int) -> list[int]:
-    """Return the pages that hold the rows `first:end`, of those that a ring still has."""
+    """Return the pages that hold the rows `first:end`, as far as the ring still has them."""
     last = (end - 1) // PAGE_ROWS
     return list(range(max(first // PAGE_ROWS, last - PAGES + 1), last + 1))
 
 
 def free_slot(heads: list[Head | None], worker: str) -> int:
-    """Return the chair a process has, or else a free one, or else the one left longest ago."""
+    """Return the slot of a process, else a free one, else the one not written for longest."""
     ages = {}
     free = []
     for number, head in enumerate(heads):
@@ -236,4 +234,4 @@ def free_slot(heads: list[Head | None], worker: str) -> int:
             return number
         else:
             ages[number] = head.at
-    return _CHANCE.choice(free) if free else min(ages, key=ages.__getitem__)
+    return _RANDOM.choice(free) if free else min(ages, key=ages.__getitem__)

@@ -1,4 +1,4 @@
-"""What the stages would do to a request, told message by message."""
+"""What the stages would do to a request, message by message."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -12,27 +12,30 @@ Versions = dict[int | None, object]
 
 
 def with_outcome(
-    told: dict[str, Any], measured: Measured, outcome: CompactionResult, tokens_after: Sequence[int]
+    document: dict[str, Any],
+    measured: Measured,
+    outcome: CompactionResult,
+    tokens_after: Sequence[int],
 ) -> dict[str, Any]:
-    """Return the explanation with what would be done, in all and to each message."""
+    """Return the explanation with what would be done to the request and to each message."""
     views = [measured.conversation, *(step.conversation for step in outcome.steps)]
     versions = [versions_of(view) for view in views]
     sizes = dict(zip(outcome.conversation.origins, outcome.counted.messages, strict=True))
-    hands = [
+    changes = [
         (step.stage, *pair) for step, pair in zip(outcome.steps, pairwise(versions), strict=True)
     ]
     messages = [
-        {**message, "after": message_after(index, hands, sizes)}
-        for index, message in enumerate(told["messages"])
+        {**message, "after": message_after(index, changes, sizes)}
+        for index, message in enumerate(document["messages"])
     ]
     tokens = [measured.tokens, *tokens_after]
     stages = [
         {
             "stage": step.stage,
             "messages": [len(before), len(step.conversation)],
-            "tokens": [tokens_before, tokens_behind],
+            "tokens": [size_before, size_after],
         }
-        for step, before, (tokens_before, tokens_behind) in zip(
+        for step, before, (size_before, size_after) in zip(
             outcome.steps, views[:-1], pairwise(tokens), strict=True
         )
     ]
@@ -43,18 +46,18 @@ def with_outcome(
         "stages": stages,
         "failed_stages": [failure.stage for failure in outcome.failures],
     }
-    return {**told, "compaction": compaction, "messages": messages}
+    return {**document, "compaction": compaction, "messages": messages}
 
 
 def versions_of(conversation: Conversation) -> Versions:
-    """Return what each of the client's messages has become, by its place in their list."""
+    """Return the current version of each of the client's messages, by its index in their list."""
     return dict(zip(conversation.origins, conversation.fields, strict=True))
 
 
 def message_after(
-    index: int, hands: Sequence[tuple[str, Versions, Versions]], sizes: Mapping[int | None, int]
+    index: int, changes: Sequence[tuple[str, Versions, Versions]], sizes: Mapping[int | None, int]
 ) -> dict[str, Any]:
-    """Return what is left of one message, and which stages had a hand in it."""
-    stages = [name for name, old, new in hands if old.get(index) is not new.get(index)]
+    """Return what is left of one message, and the stages that changed it."""
+    stages = [name for name, old, new in changes if old.get(index) is not new.get(index)]
     change = "dropped" if index not in sizes else "changed" if stages else "kept"
     return {"change": change, "tokens": sizes.get(index, 0), "stages": stages}

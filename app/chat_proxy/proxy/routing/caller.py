@@ -1,19 +1,19 @@
-"""Who sent a request: whose tenant it is, and what the upstream is told about it."""
+"""The client that sent a request: its tenant, and the credentials it brought."""
 
 from dataclasses import dataclass
 
 from chat_proxy.http.headers import RawHeaders
 
-ANONYMOUS = "anonymous"
+ANONYMOUS_TENANT = "anonymous"
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A client as the proxy knows it; `credentials` go upstream unless we hold a key for it."""
+    """A client; its `credentials` are forwarded unless the proxy holds a key for the upstream."""
 
     tenant: str
     credentials: RawHeaders
 
 
-NOBODY = Caller(ANONYMOUS, [])
-"""Who carries no credential."""
+ANONYMOUS = Caller(ANONYMOUS_TENANT, [])
+"""A client without credentials."""

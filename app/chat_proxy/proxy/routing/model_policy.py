@@ -1,4 +1,4 @@
-"""What the settings say about one model: the common ones, or those its registry entry overrides."""
+"""The policy of one model: the common settings, or those that its registry entry overrides."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -33,7 +33,7 @@ class ModelPolicy:
     clips_output: bool
     pipeline: Pipeline = field(init=False)
     fingerprint: bytes = field(init=False)
-    """Names all that decides what is kept of a conversation."""
+    """Identifies the settings that decide how a conversation is compacted."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pipeline", Pipeline(self.stages))
@@ -41,11 +41,11 @@ class ModelPolicy:
         object.__setattr__(self, "fingerprint", sha256(substance.encode()).digest())
 
     def least_gain(self, budget: Budget) -> int:
-        """Return the tokens that clearing must win at least."""
+        """Return the minimum of tokens that clearing must save."""
         return min(self.stages.clear_old_tool_output.minimum_tokens, budget.window // 8)
 
     def most_gain(self, count: RequestCount, ratio: float, budget: Budget) -> float:
-        """Return the tokens that clearing can win at most, without shortening anything."""
+        """Return the maximum of tokens that clearing can save, computed without clearing."""
         results = self.stages.clear_old_tool_output.most_cleared(
             ceil(count.tool_results * ratio), ceil(max(count.messages, default=0) * ratio), budget
         )
@@ -75,7 +75,7 @@ class ModelPolicies:
         return self._own.get(card.name, self._common)
 
     def rules(self, card: ModelCard, model: str, kind: UpstreamKind) -> CountingRules:
-        """Return how the model's requests are counted; the registry's word goes first."""
+        """Return the counting rules of a model; the registry entry has priority."""
         return self._rules(card.name, card.encoding, card.image_family, model, kind)
 
     def _make_rules(

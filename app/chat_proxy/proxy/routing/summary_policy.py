@@ -1,4 +1,4 @@
-"""What the settings say about summaries."""
+"""The policy of summaries, and the token budgets that follow from it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,21 +6,21 @@ from typing import Any
 
 from chat_proxy.compaction.budget import Budget
 
-LEAST_SUMMARY_TOKENS = 700
+MIN_SUMMARY_TOKENS = 700
 SUMMARY_SHARE = 8
 LARGEST_SUMMARY_SHARE = 5
-"""The divisor that holds where the least would fill a small window."""
+"""The divisor for small windows, which the minimum would fill."""
 VERBATIM_TOKENS = 20_000
 VERBATIM_SHARE = 10
-LEAST_LEDGER_TOKENS = 256
-MOST_LEDGER_TOKENS = 2_000
+MIN_LEDGER_TOKENS = 256
+MAX_LEDGER_TOKENS = 2_000
 LEDGER_SHARE = 40
 LARGEST_LEDGER_SHARE = 20
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryPolicy:
-    """Who writes summaries, how they are asked for, and how long anyone waits."""
+    """The model that writes summaries, its instruction, and the time limits."""
 
     enabled: bool
     model: str | None
@@ -36,22 +36,22 @@ class SummaryPolicy:
 
     @property
     def substance(self) -> str:
-        """All that decides what a summary says, and nothing secret."""
+        """The settings that decide the content of a summary, without secrets."""
         parts = (self.enabled, self.model, self.base_url, self.max_tokens, self.instruction)
         return repr((*parts, sorted(self.extra_body.items(), key=repr)))
 
     def summary_tokens(self, budget: Budget) -> int:
-        """Return how long a summary may be in a window."""
-        most = max(LEAST_SUMMARY_TOKENS, budget.usable // SUMMARY_SHARE)
-        return min(self.max_tokens, most, budget.usable // LARGEST_SUMMARY_SHARE)
+        """Return the maximum tokens of a summary in a window."""
+        share = max(MIN_SUMMARY_TOKENS, budget.usable // SUMMARY_SHARE)
+        return min(self.max_tokens, share, budget.usable // LARGEST_SUMMARY_SHARE)
 
 
 def verbatim_tokens(budget: Budget) -> int:
-    """Return how many tokens of the user's own words are kept."""
+    """Return the maximum tokens of the user's own words that a fold keeps."""
     return min(VERBATIM_TOKENS, budget.usable // VERBATIM_SHARE)
 
 
 def ledger_tokens(budget: Budget) -> int:
-    """Return how many tokens the facts may take that a summary lost."""
-    most = max(LEAST_LEDGER_TOKENS, min(MOST_LEDGER_TOKENS, budget.usable // LEDGER_SHARE))
-    return min(most, budget.usable // LARGEST_LEDGER_SHARE)
+    """Return the maximum tokens of the ledger: the facts that a summary lost."""
+    share = max(MIN_LEDGER_TOKENS, min(MAX_LEDGER_TOKENS, budget.usable // LEDGER_SHARE))
+    return min(share, budget.usable // LARGEST_LEDGER_SHARE)

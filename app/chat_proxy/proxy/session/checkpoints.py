@@ -1,4 +1,4 @@
-"""What compactions left behind, found again by the content of a history: no session ids."""
+"""Checkpoints of earlier compactions, found by the content of a history: no session ids."""
 
 import asyncio
 import time
@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import islice
-from math import inf
 from typing import NamedTuple
 
-from chat_proxy.caches import RecentCache
+from chat_proxy.caches import BoundedDict, LruCache
 from chat_proxy.compaction.checkpoint import Checkpoint
 from chat_proxy.store.base import Store
 
 KIND = "checkpoint"
 KEPT_SECONDS = 30 * 86_400
 LOCAL_BYTES = 64 * 1024 * 1024
-REMEMBERED_QUESTIONS = 10_000
-# No longer: another process may write what was not there.
+REMEMBERED_QUERIES = 10_000
+# Short, because another process may write what the store did not have.
 ASK_AGAIN_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
 INLINE_SEAMS = 1_000
@@ -26,7 +25,7 @@ ROOT_BYTES = 8
 
 
 class Scope(NamedTuple):
-    """Who may use what is kept: one tenant, under one policy."""
+    """The owner of stored values: one tenant, under one policy."""
 
     tenant: str
     fingerprint: bytes
@@ -36,15 +35,16 @@ class Scope(NamedTuple):
         return store.address(kind.encode(), self.tenant.encode(), self.fingerprint)
 
     def address(self, store: Store, kind: str, link: bytes, root: bytes | None = None) -> bytes:
-        """Return where the store keeps what belongs to a history, by its last link."""
+        """Return the store's address of a history, given by its last hash."""
         return address_of(self.key(store, kind), link, root or link)
 
 
 def address_of(key: bytes, link: bytes, root: bytes) -> bytes:
     """Return a history's address under a scope's key: keyed BLAKE2, a fifth of an HMAC's time.
 
-    It begins with its conversation's, so that all addresses of one conversation lie on the same
-    few pages of a file: asking a large store for fifty of them reads not fifty pages but one.
+    It begins with the hash of its conversation, so that all addresses of one conversation are on
+    the same few pages of a file: reading fifty of them from a large store reads one page, not
+    fifty.
     """
     return _page_of(key, root) + _own_of(key, link)
 
@@ -60,9 +60,9 @@ def addresses_of(key: bytes, seams: Sequence[int], links: Sequence[bytes]) -> It
 
 
 def root_seam_of(seams: Sequence[int]) -> int:
-    """Return where the part ends that stands for a whole conversation.
+    """Return the seam after the messages that identify a conversation.
 
-    Not the first seam, behind a system prompt that thousands of conversations share.
+    Not the first seam: it follows a system prompt that thousands of conversations share.
     """
     first = [seam for seam in islice(seams, ROOT_SEAM + 1) if seam]
     return first[:ROOT_SEAM][-1] if first else 0
@@ -77,7 +77,10 @@ def _own_of(key: bytes, link: bytes) -> bytes:
 
 
 class Checkpoints:
-    """Finds the checkpoint of a history's longest prefix: in memory, and in what others wrote."""
+    """Find the checkpoint of a history's longest prefix, in memory and in the shared store.
+
+    All caches are bounded and keyed by scope, so that no tenant finds another's checkpoints.
+    """
 
     def __init__(
         self,
@@ -86,12 +89,12 @@ class Checkpoints:
         max_local: int = 2_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
-        self._least_weight = LOCAL_BYTES // max_local
-        self._local: RecentCache[bytes, tuple[bytes, Checkpoint]] = RecentCache(LOCAL_BYTES)
-        self._asked: RecentCache[bytes, float] = RecentCache(REMEMBERED_QUESTIONS)
-        self._unmarked: dict[tuple[str, bytes, str], float] = {}
+        self._min_weight = LOCAL_BYTES // max_local
+        self._local: LruCache[bytes, tuple[bytes, Checkpoint]] = LruCache(LOCAL_BYTES)
+        self._asked: LruCache[bytes, float] = LruCache(REMEMBERED_QUERIES)
+        self._unmarked: BoundedDict[tuple[str, bytes, str], float] = BoundedDict(REMEMBERED_QUERIES)
         self._writes: dict[asyncio.Task[bool], bytes] = {}
 
     async def find(
@@ -103,35 +106,34 @@ class Checkpoints:
         *,
         anew: bool = False,
     ) -> Checkpoint | None:
-        """Return the checkpoint of the longest prefix that has one; `links` follow messages.
+        """Return the checkpoint of the longest prefix that has one; `links` has one per message.
 
-        `anew` asks the store even for what it was asked for just now.
+        `anew` queries the store even if it was queried for this history just now.
         """
-        key = scope.key(self._store, kind)
-        longest_first: Iterable[bytes] = addresses_of(key, seams, links)
+        key = scope.key(self.store, kind)
+        addresses = addresses_of(key, seams, links)
+        longest_first: Iterable[bytes] = addresses
         if len(seams) > INLINE_SEAMS:
-            longest_first = await asyncio.to_thread(list, longest_first)
-        questions, known = self._walk(longest_first, anew=anew)
-        rows = await self._store.get_many(kind, questions) if questions else {}
-        for address in questions:
+            longest_first = await asyncio.to_thread(list, addresses)
+        queries, known = self._walk(longest_first, anew=anew)
+        rows = await self.store.get_many(kind, queries) if queries else {}
+        for address in queries:
             checkpoint = self._read(address, rows.get(address))
             if checkpoint is not None:
                 return checkpoint
         return self._held(known) if known else None
 
     def was_unmarked(self, tenant: str, fingerprint: bytes, kind: str) -> bool:
-        """Tell whether nothing was kept a moment ago; asked on every request, so at no cost."""
-        asked_at = self._unmarked.get((tenant, fingerprint, kind), -inf)
-        return self._clock() - asked_at < ASK_AGAIN_SECONDS
+        """Return whether no mark was found just now; called on every request, so without I/O."""
+        asked_at = self._unmarked.get((tenant, fingerprint, kind))
+        return asked_at is not None and self._clock() - asked_at < ASK_AGAIN_SECONDS
 
     async def is_marked(self, scope: Scope, name: bytes, kind: str) -> bool:
-        """Tell whether something was kept under a name, and remember if nothing was."""
+        """Return whether a mark is stored under a name, and remember it if there is none."""
         if await self.find(scope, (1,), (name,), kind) is not None:
             self._unmarked.pop((*scope, kind), None)
             return True
-        if len(self._unmarked) >= REMEMBERED_QUESTIONS:
-            self._unmarked.clear()
-        self._unmarked[*scope, kind] = self._clock()
+        self._unmarked.put((*scope, kind), self._clock())
         return False
 
     async def keep(
@@ -143,60 +145,60 @@ class Checkpoints:
         *,
         root: bytes | None = None,
     ) -> bool:
-        """Keep a checkpoint, whether or not the caller stays; return whether the store has it.
+        """Store a checkpoint, even if the caller is cancelled; return whether the store has it.
 
-        `root` is the conversation's, where it is not the history itself.
+        `root` is the conversation's hash, if it is not the history's own.
         """
-        address = scope.address(self._store, kind, link, root)
+        address = scope.address(self.store, kind, link, root)
         self._unmarked.pop((*scope, kind), None)
         row = checkpoint.to_bytes()
         self._remember(address, row, checkpoint)
         writing = asyncio.create_task(
-            self._store.put(kind, address, row, KEPT_SECONDS, scope.tenant)
+            self.store.put(kind, address, row, KEPT_SECONDS, scope.tenant)
         )
         self._writes[writing] = address
         writing.add_done_callback(self._writes.pop)
         return await asyncio.shield(writing)
 
     def address(self, scope: Scope, link: bytes, kind: str) -> bytes:
-        """Return the name of a history's own among all who share the store."""
-        return scope.address(self._store, kind, link)
+        """Return a history's address, unique among all that share the store."""
+        return scope.address(self.store, kind, link)
 
     async def close(self) -> None:
-        """Wait for what is being written, but not for ever."""
+        """Wait for running writes, up to a time limit."""
         if self._writes:
             await asyncio.wait(self._writes, timeout=CLOSE_SECONDS)
 
     def _walk(
         self, longest_first: Iterable[bytes], *, anew: bool
     ) -> tuple[list[bytes], bytes | None]:
-        """Return what to ask the store for, and the longest prefix that memory knows.
+        """Return the addresses to query the store for, and the longest prefix in memory.
 
-        That one is asked for too: another process may have replaced it, and all must send the
-        same prompt. What lies behind a history that was asked for just now is not asked again.
+        That one is queried too: another process may have replaced it, and all must send the same
+        prompt. Prefixes of a history that was queried just now are not queried again.
         """
-        questions: list[bytes] = []
+        queries: list[bytes] = []
         asked_at: float | None = None
         now = self._clock()
         known = None
         for address in longest_first:
             if asked_at is None and not anew:
-                asked_at = self._asked_lately(address, now)
+                asked_at = self._recently_queried_at(address, now)
             known = address if address in self._local else None
             if asked_at is None and address not in self._writes.values():
-                questions.append(address)
+                queries.append(address)
             if known:
                 break
-        if questions:
-            self._asked.put(questions[0], now if asked_at is None else asked_at)
-        return questions, known
+        if queries:
+            self._asked.put(queries[0], now if asked_at is None else asked_at)
+        return queries, known
 
-    def _asked_lately(self, address: bytes, now: float) -> float | None:
+    def _recently_queried_at(self, address: bytes, now: float) -> float | None:
         asked_at = self._asked.get(address)
         return asked_at if asked_at is not None and now - asked_at < ASK_AGAIN_SECONDS else None
 
     def _read(self, address: bytes, row: bytes | None) -> Checkpoint | None:
-        """Return what the store has, else what memory has, or is about to write."""
+        """Return the store's checkpoint, else the one in memory, whose write may be pending."""
         held = self._local.get(address)
         is_known = held is not None and held[0] == row
         if row is not None and not is_known and address not in self._writes.values():
@@ -210,4 +212,4 @@ class Checkpoints:
         return held[1] if held else None
 
     def _remember(self, address: bytes, row: bytes, checkpoint: Checkpoint) -> None:
-        self._local.put(address, (row, checkpoint), max(self._least_weight, 2 * len(row)))
+        self._local.put(address, (row, checkpoint), max(self._min_weight, 2 * len(row)))

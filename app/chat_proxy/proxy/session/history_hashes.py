@@ -1,48 +1,47 @@
-"""A client's history by its content: every prefix has a name, and nobody needs a session id."""
+"""The hash chain of a client's history: it identifies every prefix without a session id."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.hash_chain import canonical_bytes, chained
+from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.session.checkpoints import root_seam_of
 
-INLINE_BYTES = 1024 * 1024
-INLINE_MESSAGES = 1_000
+BYTES_PER_MESSAGE = 1_048
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryHashes:
-    """The messages that a client sent: where they may be cut, and the chain's value behind each."""
+    """The hashes of a conversation: its legal cuts, and the chain's value after each message."""
 
     seams: tuple[int, ...]
     links: Sequence[bytes]
 
     def seam_from(self, position: int) -> int:
-        """Return the first seam at or behind a position."""
+        """Return the first seam at or after a position."""
         return next(seam for seam in self.seams if seam >= position)
 
     @property
     def beginning(self) -> bytes:
-        """The name of the conversation's first exchange, which stays while it grows."""
+        """The hash of the conversation's beginning, which stays while it grows."""
         return self.links[self.seams[min(1, len(self.seams) - 1)] - 1]
 
     def root_at(self, seam: int) -> bytes:
-        """Return the name that all longer histories of this conversation share."""
+        """Return the hash that all longer histories of this conversation share."""
         return self.link_at(min(seam, root_seam_of(self.seams)))
 
     def link_at(self, seam: int) -> bytes:
-        """Return the name of the messages before a seam."""
+        """Return the hash of the messages before a seam."""
         return self.links[seam - 1]
 
 
 async def history_hashes(conversation: Conversation, body_bytes: int) -> HistoryHashes:
-    """Return the conversation's history; a long one is hashed in a thread."""
-    if body_bytes <= INLINE_BYTES and len(conversation) <= INLINE_MESSAGES:
-        return _history(conversation)
-    return await asyncio.to_thread(_history, conversation)
+    """Return the conversation's hashes; a long one is hashed in a thread."""
 
+    def hashed() -> HistoryHashes:
+        return HistoryHashes(conversation.seams, chained(map(canonical_bytes, conversation.fields)))
 
-def _history(conversation: Conversation) -> HistoryHashes:
-    return HistoryHashes(conversation.seams, chained(map(canonical_bytes, conversation.fields)))
+    # A thousand messages take as long as a mebibyte.
+    size = max(body_bytes, len(conversation) * BYTES_PER_MESSAGE)
+    return await run_inline_or_in_thread(hashed, size)

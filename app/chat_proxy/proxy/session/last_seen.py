@@ -1,42 +1,41 @@
-"""When a conversation's last request was, known by its content and kept across restarts."""
+"""The time of a conversation's last request, found by its content, kept across restarts."""
 
-import asyncio
 import struct
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
-from chat_proxy.caches import RecentCache
+from chat_proxy.caches import LruCache
+from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.session.checkpoints import Scope, address_of
 from chat_proxy.store.base import Store
+from chat_proxy.write_behind import WriteBehind
 
 KIND = "seen"
 REMEMBERED = 10_000
 KEPT_SECONDS = 30 * 86_400
 WRITE_SECONDS = 10.0
-CLOSE_SECONDS = 5.0
 INLINE_PLACES = 1_000
 
 _TIME = struct.Struct(">d")
 
 
 class Place(NamedTuple):
-    """A history: whose it is, and its last link."""
+    """A history: its scope, and its last hash."""
 
     scope: Scope
     link: bytes
 
 
 class Seen(NamedTuple):
-    """When a history was seen, and the one that it went on from."""
+    """When a history was seen, and the history that it continues."""
 
     at: float
     before: Place | None
 
 
 class LastSeen:
-    """Remembers each history's last request; known at once, written behind."""
+    """The last request of each history, keyed by scope (so by tenant) and hash; write-behind."""
 
     def __init__(
         self,
@@ -46,15 +45,14 @@ class LastSeen:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._write_seconds = write_seconds
-        self._seen: RecentCache[Place, Seen] = RecentCache(REMEMBERED)
-        self._unwritten: RecentCache[Place, float] = RecentCache(REMEMBERED)
-        self._writing: asyncio.Task[None] | None = None
+        self._seen: LruCache[Place, Seen] = LruCache(REMEMBERED)
+        self._unwritten: LruCache[Place, float] = LruCache(REMEMBERED)
+        self._write_behind = WriteBehind(self._write, write_seconds)
 
     async def touch(
         self, scope: Scope, seams: Sequence[int], links: Sequence[bytes]
     ) -> float | None:
-        """Return how many seconds ago the longest known prefix was seen, and remember this one."""
+        """Return how many seconds ago the longest known prefix was seen, and record this one."""
         if not links:
             return None
         lengths = [len(links), *(seam for seam in reversed(seams) if 0 < seam < len(links))]
@@ -68,15 +66,11 @@ class LastSeen:
         return max(0.0, now - seen.at) if seen else None
 
     async def close(self) -> None:
-        """Write the rest, if that does not take too long."""
-        if self._writing is not None:
-            self._writing.cancel()
-            await asyncio.wait({self._writing})
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._write(), CLOSE_SECONDS)
+        """Write what is pending."""
+        await self._write_behind.close()
 
     async def _recall(self, places: list[Place]) -> Place | None:
-        """Take the longest prefix that the store knows into memory."""
+        """Load the longest prefix that the store has into memory."""
         addresses = await self._addresses(places)
         rows = await self._store.get_many(KIND, addresses)
         for place, address in zip(places, addresses, strict=True):
@@ -88,18 +82,18 @@ class LastSeen:
         return None
 
     async def _addresses(self, places: list[Place]) -> list[bytes]:
-        """Return where the store keeps them; a long history's are made in a thread."""
+        """Return the addresses of histories; many are computed in a thread."""
 
         def made() -> list[bytes]:
             key = places[0].scope.key(self._store, KIND)
             return [address_of(key, place.link, place.link) for place in places]
 
-        return made() if len(places) <= INLINE_PLACES else await asyncio.to_thread(made)
+        return await run_inline_or_in_thread(made, len(places), INLINE_PLACES)
 
     def _remember(self, place: Place, before: Place | None, now: float) -> None:
-        """Remember a history instead of the one before the one that it goes on from.
+        """Record a history, and forget the one two requests earlier.
 
-        That one stays: whoever edits or repeats the last message goes on from there.
+        The history it continues is kept: a client that edits its last message continues from it.
         """
         older = self._seen.get(before) if before else None
         if before is not None and before != place:
@@ -111,19 +105,14 @@ class LastSeen:
             before = older.before
         self._seen.put(place, Seen(now, before))
         self._unwritten.put(place, now)
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write_behind())
+        self._write_behind.schedule()
 
-    async def _write_behind(self) -> None:
+    async def _write(self) -> bool:
+        """Write what is pending, up to the first row that the store refuses."""
         while self._unwritten:
-            await asyncio.sleep(self._write_seconds)
-            await self._write()
-
-    async def _write(self) -> None:
-        """Write what waits, up to the first that the store refuses: the others would wait too."""
-        is_kept = True
-        while self._unwritten and is_kept:
             place, at = self._unwritten.pop_oldest()
             address = place.scope.address(self._store, KIND, place.link)
             row = _TIME.pack(at)
-            is_kept = await self._store.put(KIND, address, row, KEPT_SECONDS, place.scope.tenant)
+            if not await self._store.put(KIND, address, row, KEPT_SECONDS, place.scope.tenant):
+                break
+        return not self._unwritten

@@ -1,25 +1,28 @@
-"""Texts that were too long to send: kept whole under an id that only their tenant can use."""
+"""Offloaded texts: stored whole, because too long to send, under an id of their tenant."""
 
 import re
 import time
 from collections.abc import Callable, Mapping
 
-from chat_proxy.caches import RecentCache
-from chat_proxy.store.base import LONGEST_LIFE, Store
+from chat_proxy.caches import LruCache
+from chat_proxy.store.base import MAX_TTL_SECONDS, Store
 
 KIND = "offload"
 ID_BYTES = 16
-# About what a store writes in the time that a request waits for it.
+# About as much as a store writes in the time that a request waits for it.
 MAX_TEXT_BYTES = 8 * 1024 * 1024
 REMEMBERED = 50_000
-# A store that is full or stuck is not asked for every text of every request.
+# A store that is full or does not respond is not tried for every text of every request.
 PAUSE_SECONDS = 5.0
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Offloads:
-    """Keeps texts for as long as they are in use, and then for the retention."""
+    """Store texts while they are in use, and for the retention time after that.
+
+    Ids and addresses depend on the tenant: no other tenant can read a text.
+    """
 
     def __init__(
         self,
@@ -28,9 +31,9 @@ class Offloads:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._retention_seconds = min(retention_seconds, LONGEST_LIFE)
+        self._retention_seconds = min(retention_seconds, MAX_TTL_SECONDS)
         self._clock = clock
-        self._kept_at: RecentCache[bytes, float] = RecentCache(REMEMBERED)
+        self._kept_at: LruCache[bytes, float] = LruCache(REMEMBERED)
         self._paused_until = clock()
 
     def id_of(self, tenant: str, text: str) -> str:
@@ -39,9 +42,9 @@ class Offloads:
         return self._store.address(b"offload-id", tenant.encode(), content)[:ID_BYTES].hex()
 
     async def keep(self, tenant: str, texts: Mapping[str, str]) -> frozenset[str]:
-        """Keep the texts by their ids; return the ids of those that could not be kept."""
+        """Store the texts by their ids; return the ids of those that could not be stored."""
         unkept = set()
-        # A large one that takes too long must not stand in the way of the small ones.
+        # The small ones first: a large one that takes too long must not block them.
         for name, text in sorted(texts.items(), key=lambda item: len(item[1])):
             address = self._address(tenant, name)
             if not self._is_due(address) or await self._write(tenant, address, text):
@@ -51,7 +54,7 @@ class Offloads:
         return frozenset(unkept)
 
     async def find(self, tenant: str, name: str) -> str | None:
-        """Return the text that this tenant has under an id."""
+        """Return the text that this tenant stored under an id, None if there is none."""
         address = self._address(tenant, name)
         row = (await self._store.get_many(KIND, [address])).get(address)
         return None if row is None else row.decode("utf-8", "replace")
@@ -60,7 +63,7 @@ class Offloads:
         return self._store.address(b"offload", tenant.encode(), name.encode())
 
     def _is_due(self, address: bytes) -> bool:
-        """Tell whether the text must be written, or again lest it expires while in use."""
+        """Return whether the text must be written, or renewed so that it does not expire in use."""
         return self._age(address) >= self._retention_seconds / 2
 
     def _age(self, address: bytes) -> float:
@@ -83,7 +86,7 @@ class Offloads:
 
 
 def _stored_form(text: str) -> bytes:
-    """Return the text as UTF-8, which has no halves of an emoji."""
+    """Return the text as UTF-8, which cannot encode lone surrogates (half of an emoji)."""
     try:
         return text.encode()
     except UnicodeEncodeError:

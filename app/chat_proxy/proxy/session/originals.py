@@ -1,4 +1,4 @@
-"""Originals of what is cut and folded: in the store for their tenant, in files for operators."""
+"""Originals of cut and folded content: in the store for tenants, in files for operators."""
 
 import asyncio
 import time
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chat_proxy.caches import RecentCache
-from chat_proxy.chat.body.splice import dumped
+from chat_proxy.caches import LruCache
+from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.proxy.session.offloads import Offloads
 from chat_proxy.store.archive.archive import Archive
 from chat_proxy.store.archive.files import RESULTS
@@ -20,7 +20,7 @@ REMEMBERED = 50_000
 
 @dataclass(frozen=True, slots=True)
 class SpanOfMessages:
-    """The client's messages that a summary stands for, and the names of the spans around."""
+    """The client's messages that a summary covers, its name and that of the span before it."""
 
     tenant: str
     name: str
@@ -30,7 +30,7 @@ class SpanOfMessages:
 
 
 class Originals:
-    """Keeps originals, and says in a prompt where they are."""
+    """Store originals, and name their place for a prompt."""
 
     def __init__(
         self,
@@ -46,18 +46,19 @@ class Originals:
         self._folder = folder
         self._mentions_paths = mentions_paths and archive is not None
         self._clock = clock
-        self._filed_at: RecentCache[str, float] = RecentCache(REMEMBERED)
+        self._filed_at: LruCache[str, float] = LruCache(REMEMBERED)
         self._writes: set[asyncio.Task[bool]] = set()
 
     @property
     def file_of(self) -> Callable[[str], str] | None:
-        """Names the file of a tool result, if prompts name files."""
+        """The function that names the file of a tool result, None if prompts name no files."""
         return self._file_of if self._mentions_paths else None
 
     async def keep_results(self, tenant: str, texts: Mapping[str, str]) -> frozenset[str]:
-        """Keep cut tool results by their ids; return the ids of those that could not be kept.
+        """Store cut tool results by their ids; return the ids of those that could not be stored.
 
-        A file that no prompt names is written behind; one that is named must be there first.
+        A file that no prompt names is written in the background; one that a prompt names must
+        exist first.
         """
         unkept = await self._offloads.keep(tenant, texts)
         kept = {name: text for name, text in texts.items() if name not in unkept}
@@ -74,7 +75,7 @@ class Originals:
         return unkept
 
     async def keep_span(self, span: SpanOfMessages) -> str:
-        """Keep folded messages; return the line that says where, empty if they are nowhere."""
+        """Store folded messages; return the line that names the place, empty if there is none."""
         place = None
         if self._archive is not None:
             place = await self._archive.keep_dialog(
@@ -90,7 +91,7 @@ class Originals:
         return "" if unkept else f"[The original messages: offload id {name}]"
 
     async def close(self) -> None:
-        """Wait for what is being written, but not for ever."""
+        """Wait for running writes, up to a time limit."""
         if self._writes:
             await asyncio.wait(self._writes, timeout=CLOSE_SECONDS)
 
@@ -98,7 +99,7 @@ class Originals:
         return str(self._folder / RESULTS / f"{name}.txt")
 
     def _is_filed(self, name: str) -> bool:
-        """Tell whether a result was filed lately; asked for again it lives on."""
+        """Return whether a result was filed recently; after that, filing it again renews it."""
         filed_at = self._filed_at.get(name)
         return filed_at is not None and self._clock() - filed_at < FILED_AGAIN_SECONDS
 
@@ -111,4 +112,4 @@ class Originals:
 
 def lines_of(messages: Sequence[Mapping[str, Any]]) -> str:
     """Return messages as lines of JSON."""
-    return "\n".join(dumped(dict(message)).decode("utf-8") for message in messages)
+    return "\n".join(serialise(message).decode("utf-8") for message in messages)

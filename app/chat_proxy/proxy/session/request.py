@@ -1,4 +1,4 @@
-"""One request to be compacted, and what became of it."""
+"""A request to be compacted, and the result."""
 
 from typing import Any, NamedTuple
 
@@ -11,23 +11,22 @@ from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.routing.caller import Caller
 from chat_proxy.proxy.routing.model_policy import ModelPolicy
 from chat_proxy.proxy.routing.model_route import ModelRoute
-from chat_proxy.proxy.services import Services
 from chat_proxy.proxy.session.checkpoints import Scope
-from chat_proxy.proxy.sizing.measure import Measured, TokenCount, measure
+from chat_proxy.proxy.sizing.measure import Measured, Sizing, TokenCount, measure
 from chat_proxy.tokens.counter import RequestCount
 
 
 class CompactionRequest(NamedTuple):
-    """A request with all that decides what becomes of it."""
+    """A measured request with everything that its compaction depends on."""
 
     request: ChatRequest
     measured: Measured
-    to: ModelRoute
+    route: ModelRoute
     tenant: str
     credentials: RawHeaders
     request_id: str
     is_dry_run: bool
-    """Whether this is only a look at what would be done: then nothing is kept."""
+    """Whether nothing may be stored: the result is only shown."""
 
     @property
     def conversation(self) -> Conversation:
@@ -36,17 +35,17 @@ class CompactionRequest(NamedTuple):
 
     @property
     def policy(self) -> ModelPolicy:
-        """How this model's requests are treated."""
-        return self.to.policy
+        """The policy of the request's model."""
+        return self.route.policy
 
     @property
     def scope(self) -> Scope:
-        """Who may use what is decided here: the same tenant, model and policy."""
-        return Scope(self.tenant, self.to.fingerprint)
+        """The scope of the decisions about this request: its tenant, model and policy."""
+        return Scope(self.tenant, self.route.fingerprint)
 
 
 class CompactionResult(NamedTuple):
-    """What became of a conversation, and by what."""
+    """The conversation that is sent, and the stages that made it."""
 
     conversation: Conversation
     token_count: TokenCount
@@ -55,7 +54,7 @@ class CompactionResult(NamedTuple):
     notices: tuple[str, ...] = ()
     label: str = "none"
     is_break: bool = False
-    """Whether the prompt's prefix changes here: a compaction took place."""
+    """Whether this request changes the prompt's prefix, because it was compacted again."""
 
     @property
     def counted(self) -> RequestCount:
@@ -69,12 +68,12 @@ class CompactionResult(NamedTuple):
 
 
 def unchanged_result(compaction: CompactionRequest) -> CompactionResult:
-    """Return the outcome of a request with which nothing was to be done."""
+    """Return the result for a request that is sent unchanged."""
     return CompactionResult(compaction.measured.conversation, compaction.measured.token_count)
 
 
 def body_of(compaction: CompactionRequest, conversation: Conversation) -> bytes:
-    """Return the request's body with this conversation; untouched messages keep their bytes."""
+    """Return the request body with this conversation; unchanged messages keep their bytes."""
     if conversation is compaction.conversation:
         return compaction.request.body
     return splice(
@@ -85,7 +84,7 @@ def body_of(compaction: CompactionRequest, conversation: Conversation) -> bytes:
 def references(
     compaction: CompactionRequest, conversation: Conversation
 ) -> list[int | dict[str, Any]]:
-    """Return the messages, those that are the client's own by their place in its list."""
+    """Return the messages; those that are the client's own as their index in its list."""
     original = compaction.conversation.fields
     return [
         origin if origin is not None and fields is original[origin] else fields
@@ -95,21 +94,21 @@ def references(
 
 async def counted_request(
     request: ChatRequest,
+    route: ModelRoute,
     caller: Caller,
     request_id: str,
-    services: Services,
+    sizing: Sizing,
     *,
     is_dry_run: bool = False,
 ) -> CompactionRequest:
-    """Return a request counted by a loaded tokenizer; InvalidValue if nobody understands it."""
-    to = services.model_routes.of(request.model)
-    credentials = services.destinations.credentials_for(to.card, caller)
-    measured = await measure(request, to, credentials, services)
+    """Return a request counted by a loaded tokenizer; raise InvalidValue if it cannot be."""
+    credentials = route.credentials_for(caller)
+    measured = await measure(request, route, credentials, sizing)
     if measured is not None and measured.counted.is_guess:
-        await services.tokenizers.loaded(measured.rules.encoding)
-        measured = await measure(request, to, credentials, services)
+        await sizing.tokenizers.loaded(measured.rules.encoding)
+        measured = await measure(request, route, credentials, sizing)
     if measured is None:
         raise InvalidValue("messages must be a list of objects.", param="messages")
     return CompactionRequest(
-        request, measured, to, caller.tenant, credentials, request_id, is_dry_run
+        request, measured, route, caller.tenant, credentials, request_id, is_dry_run
     )

@@ -1,6 +1,5 @@
-"""Where a conversation stands: trimmed, cleared and folded as it was before."""
+"""A compaction session: earlier decisions about a request's history, applied to it."""
 
-import asyncio
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,8 +10,8 @@ from chat_proxy.compaction.clearing import Clearing
 from chat_proxy.compaction.pipeline import Pipeline, Step
 from chat_proxy.compaction.summary.fold import fold
 from chat_proxy.compaction.summary.plan import answered_until
-from chat_proxy.proxy.services import Services
-from chat_proxy.proxy.session.checkpoints import KIND
+from chat_proxy.inline_or_thread import run_inline_or_in_thread
+from chat_proxy.proxy.session.checkpoints import KIND, Checkpoints
 from chat_proxy.proxy.session.history_hashes import HistoryHashes
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
@@ -22,7 +21,7 @@ SUMMARY = "summary"
 
 @dataclass(frozen=True, slots=True)
 class AppliedCheckpoint:
-    """A conversation behind a checkpoint: `unfolded` has all that was trimmed and cleared only."""
+    """A conversation with a checkpoint applied; `unfolded` is cleared but not folded."""
 
     unfolded: Conversation
     visible: Conversation
@@ -31,24 +30,24 @@ class AppliedCheckpoint:
 
     @property
     def clearing(self) -> Clearing:
-        """What is cleared by now."""
+        """What is cleared so far."""
         return self.checkpoint.clearing if self.checkpoint else Clearing()
 
     @property
     def folded_until(self) -> int:
-        """How many of the client's messages a summary stands for by now."""
+        """How many of the client's messages the summary replaces."""
         return self.checkpoint.folded_until if self.checkpoint else 0
 
     @property
     def start(self) -> int:
-        """Where the messages begin that no summary stands for."""
+        """The index of the first message that is not folded."""
         return max(self.unfolded.instructions, index_of(self.unfolded, self.folded_until))
 
 
 def apply_checkpoint(
     trimmed: Conversation, checkpoint: Checkpoint | None, pipeline: Pipeline
 ) -> AppliedCheckpoint:
-    """Do to a trimmed conversation what a checkpoint says."""
+    """Clear and fold a trimmed conversation as a checkpoint specifies."""
     if checkpoint is None:
         return AppliedCheckpoint(trimmed, trimmed, (), None)
     steps = pipeline.repeat(trimmed, checkpoint.clearing)
@@ -59,35 +58,32 @@ def apply_checkpoint(
     return AppliedCheckpoint(unfolded, visible, (*steps, Step(SUMMARY, visible)), checkpoint)
 
 
-INLINE_BYTES = 1024 * 1024
-
-
 @dataclass(frozen=True, slots=True)
 class CompactionSession:
-    """One request that presses against its window."""
+    """One request that is near its window, with the history it continues."""
 
     compaction: CompactionRequest
     budget: Budget
     request_counter: RequestCounter
     history: HistoryHashes
-    services: Services
+    checkpoints: Checkpoints
     trimmed: CompactionResult
-    """The request behind the trimming stages, before anything else."""
+    """The request after the trimming stages, before anything else."""
 
     async def find(self, kind: str = KIND, *, anew: bool = False) -> Checkpoint | None:
-        """Return what an earlier request of this conversation left behind."""
+        """Return the checkpoint that an earlier request of this conversation stored."""
         history = self.history
         answered = answered_until(self.compaction.conversation)
         seams = [seam for seam in history.seams if seam <= answered]
-        return await self.services.checkpoints.find(
+        return await self.checkpoints.find(
             self.compaction.scope, seams, history.links, kind, anew=anew
         )
 
     async def keep(self, checkpoint: Checkpoint) -> None:
-        """Leave a checkpoint behind for later requests, unless this is only a look."""
+        """Store a checkpoint for later requests, unless this is a dry run."""
         if not self.compaction.is_dry_run:
             history, until = self.history, checkpoint.until
-            await self.services.checkpoints.keep(
+            await self.checkpoints.keep(
                 self.compaction.scope,
                 history.link_at(until),
                 checkpoint,
@@ -95,21 +91,20 @@ class CompactionSession:
             )
 
     async def apply_checkpoint(self, checkpoint: Checkpoint | None) -> AppliedCheckpoint:
-        """Return where the conversation stands behind a checkpoint."""
+        """Return the conversation with a checkpoint applied."""
         work = partial(
             apply_checkpoint, self.trimmed.conversation, checkpoint, self.compaction.policy.pipeline
         )
-        if checkpoint is None or len(self.compaction.request.body) <= INLINE_BYTES:
-            return work()
-        return await asyncio.to_thread(work)
+        size = len(self.compaction.request.body) if checkpoint else 0
+        return await run_inline_or_in_thread(work, size)
 
     def sign(self, content: bytes) -> str:
-        """Return the mark by which a text of ours is known when this tenant sends it back."""
+        """Return the MAC by which a text of ours is recognised when this tenant sends it back."""
         tenant = self.compaction.tenant.encode()
-        return self.services.store.address(b"marker", tenant, content)[:16].hex()
+        return self.checkpoints.store.address(b"marker", tenant, content)[:16].hex()
 
     async def outcome(self, applied: AppliedCheckpoint) -> CompactionResult:
-        """Return what is sent of a conversation that stands so."""
+        """Return the request as it is sent with a checkpoint applied."""
         if not applied.steps:
             return self.trimmed
         return self.trimmed._replace(
@@ -122,7 +117,7 @@ class CompactionSession:
     async def adopted(
         self, checkpoint: Checkpoint, label: str, below: int
     ) -> CompactionResult | None:
-        """Return what is sent by a new checkpoint, which later requests repeat; it must be less."""
+        """Store a new checkpoint and return the request with it; None if it is not smaller."""
         outcome = await self.outcome(await self.apply_checkpoint(checkpoint))
         if outcome.token_count.tokens >= below:
             return None

@@ -1,18 +1,18 @@
-"""What was learned about each upstream's way of counting, kept across restarts."""
+"""Calibrations of the token count, learned from what upstreams report, kept across restarts."""
 
-import asyncio
 import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 
+from chat_proxy.caches import BoundedDict, LruCache
 from chat_proxy.store.base import Store
 from chat_proxy.telemetry.logs import WARNING, log
 from chat_proxy.tokens.calibration import Calibration
 from chat_proxy.tokens.counter import RequestCount
+from chat_proxy.write_behind import WriteBehind
 
 KIND = "calibration"
-NOBODY = ""
+NO_TENANT = ""
 REMEMBERED_MODELS = 1_000
 KEPT_SECONDS = 90 * 86_400
 WRITE_SECONDS = 5
@@ -23,56 +23,57 @@ Key = tuple[str, str]
 
 
 class Calibrations:
-    """One calibration for each upstream and model; learned at once, written behind."""
+    """One calibration per base URL and model; learned at once, written in the background.
+
+    It holds factors only, no text. All tenants of a model share it.
+    """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
-        self._known: OrderedDict[Key, Calibration] = OrderedDict()
-        self._unwritten: dict[Key, Calibration] = {}
-        self._truncating: set[Key] = set()
-        self._writing: asyncio.Task[None] | None = None
+        self._known: BoundedDict[Key, Calibration] = BoundedDict(REMEMBERED_MODELS)
+        self._unwritten: dict[Key, Calibration] = {}  # keys of `_known` only
+        self._truncating: LruCache[Key, bool] = LruCache(REMEMBERED_MODELS)
+        self._write_behind = WriteBehind(self.write, WRITE_SECONDS)
         self._clock = clock
-        self._heard_at = -LESSON_SECONDS
-
-    def open(self) -> None:
-        """Begin to write what is learned, now and then."""
-        self._writing = asyncio.create_task(self._write_now_and_then())
+        self._learned_at = -LESSON_SECONDS
 
     async def close(self) -> None:
-        """Write the rest."""
-        if self._writing is not None:
-            self._writing.cancel()
-            await asyncio.wait({self._writing})
-        await self.write()
+        """Write what is pending."""
+        await self._write_behind.close()
 
     def known(self, base_url: str, model: str) -> Calibration | None:
-        """Return the model's calibration if it was asked for before."""
+        """Return the model's calibration if it is in memory."""
         return self._known.get((base_url, model))
 
     async def of(self, base_url: str, model: str, text_factor: float) -> Calibration:
-        """Return the model's calibration, read from the store when it is asked for first."""
+        """Return the model's calibration, read from the store the first time."""
         key = (base_url, model)
-        if key not in self._known:
-            address = address_of(key)
-            stored = (await self._store.get_many(KIND, [address])).get(address)
-            fresh = Calibration.fresh(text_factor)
-            read = Calibration.from_json(stored, text_factor) if stored else fresh
-            self._remember(key, self._known.get(key, read))
-        return self._known[key]
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        address = address_of(key)
+        stored = (await self._store.get_many(KIND, [address])).get(address)
+        fresh = Calibration.fresh(text_factor)
+        read = Calibration.from_json(stored, text_factor) if stored else fresh
+        calibration = self._known.get(key) or read
+        self._known.put(key, calibration)
+        return calibration
 
     def learn(self, base_url: str, model: str, count: RequestCount, usage: tuple[int, int]) -> None:
-        """Take in the upstream's own count, and note a prompt that it cut without a word."""
+        """Learn from the upstream's own count, and log when it silently truncated a prompt."""
         key = (base_url, model)
         calibration = self._known.get(key)
         prompt_tokens, cached_tokens = usage
         if calibration is None or self._may_skip(calibration):
             return
         lesson = calibration.learn(count, prompt_tokens, cached_tokens)
-        self._remember(key, lesson.calibration)
+        self._known[key] = lesson.calibration
         if lesson.verdict == "learned":
+            if not self._unwritten:
+                self._write_behind.schedule()
             self._unwritten[key] = lesson.calibration
         elif lesson.verdict == "truncated" and key not in self._truncating:
-            self._truncating.add(key)
+            self._truncating.put(key, True)
             log(
                 "the upstream counts far fewer tokens than were sent: it may cut prompts silently",
                 WARNING,
@@ -81,35 +82,24 @@ class Calibrations:
                 prompt_tokens=prompt_tokens,
             )
 
-    async def write(self) -> None:
-        """Write what was learned since the last time."""
+    async def write(self) -> bool:
+        """Write what is pending; what the store refuses is learned again."""
         while self._unwritten:
             key, calibration = self._unwritten.popitem()
             value = calibration.to_json().encode()
-            await self._store.put(KIND, address_of(key), value, KEPT_SECONDS, NOBODY)
-
-    async def _write_now_and_then(self) -> None:
-        while True:
-            await asyncio.sleep(WRITE_SECONDS)
-            await self.write()
+            await self._store.put(KIND, address_of(key), value, KEPT_SECONDS, NO_TENANT)
+        return True
 
     def _may_skip(self, calibration: Calibration) -> bool:
-        """Tell whether a report may go unheard: much was learned, and the last one just now."""
+        """Return whether to skip a report: much is learned, and the last one was just now."""
         now = self._clock()
-        if calibration.lessons >= LESSONS and now - self._heard_at < LESSON_SECONDS:
+        if calibration.lessons >= LESSONS and now - self._learned_at < LESSON_SECONDS:
             return True
-        self._heard_at = now
+        self._learned_at = now
         return False
-
-    def _remember(self, key: Key, calibration: Calibration) -> None:
-        self._known[key] = calibration
-        self._known.move_to_end(key)
-        if len(self._known) > REMEMBERED_MODELS:
-            forgotten, _ = self._known.popitem(last=False)
-            self._truncating.discard(forgotten)
 
 
 def address_of(key: Key) -> bytes:
-    """Return where the store keeps a model's calibration."""
+    """Return the store's address of a model's calibration."""
     base_url, model = key
     return hashlib.sha256(f"{base_url}\0{model}".encode(errors="replace")).digest()

@@ -1,4 +1,4 @@
-"""What upstreams taught about their windows by refusing what was too long."""
+"""A model's context window, and its source."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from chat_proxy.tokens.windows import known_input_limit, known_window
 
 @dataclass(frozen=True, slots=True)
 class LearnedLimits:
-    """A model's limits as its upstream told them, in tokens."""
+    """A model's limits in tokens, as its upstream gave them when it refused a prompt."""
 
     limit: int | None
     """The whole window: prompt and answer."""
     input_limit: int | None
-    """The longest prompt, where the answer is counted apart."""
+    """The maximum prompt, if the answer is limited separately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Window:
     tokens: int
     source: str
     input_limit: int | None = None
-    """What the prompt alone may take, where that is less than the rest of the window."""
+    """The maximum of the prompt alone, if there is one."""
 
 
 def find_window(
@@ -33,9 +33,9 @@ def find_window(
     discovered: int | None,
     learned: LearnedLimits | None = None,
 ) -> Window | None:
-    """Return the model's window by the best source there is, nothing if nobody knows.
+    """Return the model's window from the best source, None if no source has one.
 
-    What the upstream itself said when it refused a prompt goes before all that is larger.
+    A limit that the upstream gave when it refused a prompt overrides all that are larger.
     """
     limits = learned or LearnedLimits(None, None)
     sources = {
@@ -45,8 +45,8 @@ def find_window(
         "learned": limits.limit or limits.input_limit,
         "table": known_window(model),
     }
-    told = ((source, tokens) for source, tokens in sources.items() if tokens)
-    source, tokens = next(told, ("", 0))
+    known = ((source, tokens) for source, tokens in sources.items() if tokens)
+    source, tokens = next(known, ("", 0))
     if not tokens:
         return None
     own = known_input_limit(model) if source == "table" else None

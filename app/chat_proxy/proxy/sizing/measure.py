@@ -1,5 +1,6 @@
-"""How large a request is for its model: tokens, window, budget."""
+"""The size of a request for its model: tokens, context window, budget."""
 
+from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
@@ -7,14 +8,25 @@ from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.compaction.budget import Budget
 from chat_proxy.http.headers import RawHeaders
-from chat_proxy.proxy.routing.model_policy import ModelPolicy
 from chat_proxy.proxy.routing.model_route import ModelRoute
-from chat_proxy.proxy.services import Services
+from chat_proxy.proxy.sizing.calibrations import Calibrations
 from chat_proxy.proxy.sizing.context_window import Window
-from chat_proxy.proxy.sizing.model_sizing import ModelSizing
+from chat_proxy.proxy.sizing.learned_windows import LearnedWindows
+from chat_proxy.proxy.sizing.model_sizing import ModelSizing, ModelSizings
+from chat_proxy.proxy.sizing.tokenizers import Tokenizers
 from chat_proxy.tokens.calibration import Calibration
 from chat_proxy.tokens.counter import RequestCount
 from chat_proxy.tokens.overheads import CountingRules
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """The state that requests are measured with; upstream answers correct it."""
+
+    tokenizers: Tokenizers
+    calibrations: Calibrations
+    model_sizings: ModelSizings
+    learned_windows: LearnedWindows
 
 
 class TokenCount(NamedTuple):
@@ -25,7 +37,7 @@ class TokenCount(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """What one counted token comes to at the upstream."""
+        """The upstream's tokens per counted token."""
         return self.tokens / max(1, self.counted.total)
 
     @property
@@ -48,40 +60,43 @@ class Measured(NamedTuple):
 
     @property
     def token_count(self) -> TokenCount:
-        """What the request weighs as it came."""
+        """The token count of the request as the client sent it."""
         return TokenCount(self.counted, self.tokens)
 
     @property
     def ratio(self) -> float:
-        """What one counted token comes to at the upstream."""
+        """The upstream's tokens per counted token."""
         return self.token_count.ratio
 
 
 async def measure(
-    request: ChatRequest, to: ModelRoute, credentials: RawHeaders, services: Services
+    request: ChatRequest, route: ModelRoute, credentials: RawHeaders, sizing: Sizing
 ) -> Measured | None:
-    """Measure a request; nothing if its messages are of a shape that nobody here understands."""
+    """Measure a request; return None if its messages have a shape that is not understood."""
+    measured = _measure_at_once(request, route, sizing)
+    if measured is not None:
+        return measured
     conversation = request.conversation
     if conversation is None:
         return None
-    sizing = await services.model_sizings.of(to, credentials)
-    rules = sizing.rules
-    calibration = await services.calibrations.of(to.base_url, to.model, rules.text_factor)
-    count = await services.tokenizers.count(request, conversation, rules)
-    return _measured(request, conversation, sizing, calibration, count, to.policy)
+    model_sizing = await sizing.model_sizings.of(route, credentials)
+    rules = model_sizing.rules
+    calibration = await sizing.calibrations.of(route.base_url, route.model, rules.text_factor)
+    count = await sizing.tokenizers.count(request, conversation, rules)
+    return _measured(request, conversation, model_sizing, calibration, count, route)
 
 
-def measure_at_once(request: ChatRequest, to: ModelRoute, services: Services) -> Measured | None:
-    """Measure a request if nothing must be waited for, as with most; nothing otherwise."""
+def _measure_at_once(request: ChatRequest, route: ModelRoute, sizing: Sizing) -> Measured | None:
+    """Measure a request without waiting, which works for most; return None otherwise."""
     conversation = request.conversation
-    sizing = services.model_sizings.known(to)
-    calibration = services.calibrations.known(to.base_url, to.model)
-    if conversation is None or sizing is None or calibration is None:
+    model_sizing = sizing.model_sizings.known(route)
+    calibration = sizing.calibrations.known(route.base_url, route.model)
+    if conversation is None or model_sizing is None or calibration is None:
         return None
-    count = services.tokenizers.count_at_once(request, conversation, sizing.rules)
+    count = sizing.tokenizers.count_at_once(request, conversation, model_sizing.rules)
     if count is None:
         return None
-    return _measured(request, conversation, sizing, calibration, count, to.policy)
+    return _measured(request, conversation, model_sizing, calibration, count, route)
 
 
 def _measured(
@@ -90,21 +105,27 @@ def _measured(
     sizing: ModelSizing,
     calibration: Calibration,
     count: RequestCount,
-    policy: ModelPolicy,
+    route: ModelRoute,
 ) -> Measured:
     rules, window = sizing.rules, sizing.window
-    budget = budget_in(window, request, policy) if window else None
+    budget = budget_in(window, request, route) if window else None
     tokens = calibration.estimate(count)
     return Measured(conversation, rules, count, calibration, tokens, window, budget)
 
 
 def measured_in(
-    measured: Measured, window: Window, request: ChatRequest, policy: ModelPolicy
+    measured: Measured, window: Window, request: ChatRequest, route: ModelRoute
 ) -> Measured:
-    """Return the measured request in a window."""
-    return measured._replace(window=window, budget=budget_in(window, request, policy))
+    """Return the measured request in another window."""
+    return measured._replace(window=window, budget=budget_in(window, request, route))
 
 
-def budget_in(window: Window, request: ChatRequest, policy: ModelPolicy) -> Budget:
-    """Return what the request may take of a window."""
-    return Budget.of(window.tokens, request.options, policy.budget, window.input_limit)
+def budget_in(window: Window, request: ChatRequest, route: ModelRoute) -> Budget:
+    """Return the request's budget in a window."""
+    return Budget.of(
+        window.tokens,
+        request.options,
+        route.policy.budget,
+        window.input_limit,
+        route.card.max_output_tokens,
+    )

@@ -1,9 +1,10 @@
-"""What a model's requests are measured by: how they are counted, and the window they must fit."""
+"""How a model's requests are measured: the rules of counting, and the context window."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from chat_proxy.caches import BoundedDict
 from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.routing.model_policy import ModelPolicies
 from chat_proxy.proxy.routing.model_route import ModelRoute
@@ -13,13 +14,13 @@ from chat_proxy.tokens.overheads import CountingRules
 from chat_proxy.upstream.discovery import Windows
 
 REMEMBERED_MODELS = 1_000
-# What an upstream once taught is forgotten after days: nobody needs to look at every request.
+# Learned windows expire after days, so they need not be checked on every request.
 LOOK_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSizing:
-    """How to measure, and what that was made from."""
+    """How to measure a model's requests, and for how long that is valid."""
 
     rules: CountingRules
     window: Window | None
@@ -28,7 +29,7 @@ class ModelSizing:
 
 
 class ModelSizings:
-    """Makes yardsticks, and keeps each until somebody says something new."""
+    """Make the sizing of each model, cached by base URL and model until a window changes."""
 
     def __init__(
         self,
@@ -41,38 +42,36 @@ class ModelSizings:
         self._learned_windows = learned_windows
         self._policies = policies
         self._clock = clock
-        self._known: dict[tuple[str, str], ModelSizing] = {}
+        self._known: BoundedDict[tuple[str, str], ModelSizing] = BoundedDict(REMEMBERED_MODELS)
 
-    async def of(self, to: ModelRoute, credentials: RawHeaders) -> ModelSizing:
-        """Return the model's yardstick; the first request to an upstream may wait for it."""
-        return self.known(to) or await self._make(to, credentials)
+    async def of(self, route: ModelRoute, credentials: RawHeaders) -> ModelSizing:
+        """Return the model's sizing; the first request to an upstream may wait for it."""
+        return self.known(route) or await self._make(route, credentials)
 
-    def known(self, to: ModelRoute) -> ModelSizing | None:
-        """Return the yardstick that was made before, if it would be made the same again."""
-        known = self._known.get((to.base_url, to.model))
+    def known(self, route: ModelRoute) -> ModelSizing | None:
+        """Return the cached sizing, if it is still valid."""
+        known = self._known.get((route.base_url, route.model))
         if known is None or known.news != self._news() or self._clock() >= known.until:
             return None
         return known
 
     def _news(self) -> int:
-        """Return a number that grows with everything that an upstream says of its windows."""
+        """Return a number that grows with every report of a window, discovered or learned."""
         return self._windows.news + self._learned_windows.lessons
 
-    async def _make(self, to: ModelRoute, credentials: RawHeaders) -> ModelSizing:
-        news = self._news()  # what comes while this is being made makes it old
-        listing = await self._windows.of(to.base_url, credentials)
-        learned = await self._learned_windows.of(to.base_url, to.model)
+    async def _make(self, route: ModelRoute, credentials: RawHeaders) -> ModelSizing:
+        news = self._news()  # read first: a report that arrives meanwhile invalidates the result
+        listing = await self._windows.of(route.base_url, credentials)
+        learned = await self._learned_windows.of(route.base_url, route.model)
         window = find_window(
-            to.model,
-            setting=to.policy.context_window,
-            registry=to.card.context_window,
-            discovered=listing.windows.get(to.model),
+            route.model,
+            setting=route.policy.context_window,
+            registry=route.card.context_window,
+            discovered=listing.windows.get(route.model),
             learned=learned,
         )
-        rules = self._policies.rules(to.card, to.model, listing.kind)
-        until = min(self._clock() + LOOK_SECONDS, self._windows.good_until(to.base_url))
+        rules = self._policies.rules(route.card, route.model, listing.kind)
+        until = min(self._clock() + LOOK_SECONDS, self._windows.good_until(route.base_url))
         made = ModelSizing(rules, window, news, until)
-        if len(self._known) >= REMEMBERED_MODELS:
-            self._known.clear()
-        self._known[to.base_url, to.model] = made
+        self._known.put((route.base_url, route.model), made)
         return made

@@ -1,4 +1,4 @@
-"""Weighs a request's conversation, as it came and as it became, in its upstream's own tokens."""
+"""Token counts of a request's conversation, before and after compaction, as its upstream counts."""
 
 from functools import partial
 from math import ceil
@@ -13,7 +13,7 @@ from chat_proxy.tokens.counter import count_request, media_tokens
 
 
 class RequestCounter:
-    """Weighs the conversations of one request."""
+    """Count the tokens of one request with different conversations."""
 
     def __init__(self, request: ChatRequest, measured: Measured, tokenizers: Tokenizers) -> None:
         self._request = request
@@ -30,7 +30,7 @@ class RequestCounter:
         return TokenCount(count, measured.calibration.estimate(count))
 
     def count_conversation_in_thread(self, conversation: Conversation) -> TokenCount:
-        """Return the same, however long it takes: for a thread."""
+        """Return the same without yielding to the event loop: call it in a thread."""
         tools, choice, form, _ = definitions_of(self._request.options, conversation)
         count = count_request(
             conversation.messages,
@@ -43,7 +43,7 @@ class RequestCounter:
         return TokenCount(count, self._measured.calibration.estimate(count))
 
     def pressure_on(self, conversation: Conversation, budget: Budget) -> Pressure:
-        """Return how hard the conversation presses against its window; for a thread."""
+        """Return the sizes that the clear stages compare; call it in a thread."""
         token_count = self.count_conversation_in_thread(conversation)
         return Pressure(
             budget,
@@ -54,7 +54,7 @@ class RequestCounter:
         )
 
     def count(self, text: str, ratio: float = 1.0) -> int:
-        """Return a text's tokens."""
+        """Return the tokens of a text, times `ratio`."""
         return ceil(self._counter.count(text) * ratio)
 
     def _media_of(self, conversation: Conversation, ratio: float, index: int) -> list[int]:

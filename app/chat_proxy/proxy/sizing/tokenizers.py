@@ -1,4 +1,4 @@
-"""The tokenizers of this process: loaded behind the scenes, and large counts made in threads."""
+"""The tokenizers of this process: loaded in the background, with large counts in threads."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
@@ -32,39 +32,40 @@ MAX_MESSAGES = 500_000
 
 
 class Tokenizers:
-    """Gives out counters by rules; one that is not loaded yet guesses.
+    """Provide token counters by counting rules; a counter that is not loaded yet guesses.
 
-    Each encoding has two, which share it: one takes digits as it does, the other one by one.
+    Each encoding has two counters that share it: one groups digits as the encoding does, the other
+    takes them one by one. Counts of known prefixes are cached by content and rules.
     """
 
     def __init__(self) -> None:
         self._counters: dict[tuple[str, bool], TiktokenCounter] = {}
-        self._hasty: dict[tuple[str, bool], _Hasty] = {}
+        self._inline_counters: dict[tuple[str, bool], _InlineCounter] = {}
         self._loads: dict[str, asyncio.Task[None]] = {}
         self._beginnings: GenerationCache[RequestCount] = GenerationCache(MAX_MESSAGES, _weight_of)
         self._threads = ThreadPoolExecutor(THREADS, "tokens")
 
     def of(self, rules: CountingRules) -> TiktokenCounter:
-        """Return the counter for these rules, and begin to load it when it is asked for first."""
+        """Return the counter for these rules; the first call starts loading it."""
         if rules.encoding not in self._loads:
             self._add(rules.encoding)
         return self._counters[rules.encoding, rules.single_digits]
 
     async def loaded(self, encoding: str) -> TiktokenCounter:
-        """Return the encoding's own counter when it is loaded, or cannot be."""
+        """Return the encoding's counter after it was loaded, or failed to load."""
         counter = self.of(CountingRules(encoding))
         await asyncio.wait({self._loads[encoding]})
         return counter
 
     async def close(self) -> None:
-        """Wait until nothing is being loaded or counted."""
+        """Wait until all loads and counts have ended."""
         await asyncio.gather(*self._loads.values(), return_exceptions=True)
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
 
     async def count(
         self, request: ChatRequest, conversation: Conversation, rules: CountingRules
     ) -> RequestCount:
-        """Count a request's tokens with this conversation; much that is new in a thread."""
+        """Count a request's tokens with this conversation; much new text is counted in a thread."""
         count = self.count_at_once(request, conversation, rules)
         if count is None:
             work = partial(self._count, request, conversation, self.of(rules), rules, None)
@@ -75,15 +76,15 @@ class Tokenizers:
     def count_at_once(
         self, request: ChatRequest, conversation: Conversation, rules: CountingRules
     ) -> RequestCount | None:
-        """Count the same if that takes no longer than the event loop can wait."""
+        """Return the same count, or None if it would block the event loop too long."""
         if not _is_small(request, conversation):
             return None
         if rules.encoding not in self._loads:
             self._add(rules.encoding)
-        hasty = self._hasty[rules.encoding, rules.single_digits]
+        inline_counter = self._inline_counters[rules.encoding, rules.single_digits]
         try:
-            return self._count(request, conversation, hasty, rules, INLINE_CHARS)
-        except _TooMuch:
+            return self._count(request, conversation, inline_counter, rules, INLINE_CHARS)
+        except _NeedsThread:
             return None
 
     def _count(
@@ -94,23 +95,23 @@ class Tokenizers:
         rules: CountingRules,
         max_cold_chars: int | None,
     ) -> RequestCount | None:
-        """Count what is new since the conversation was shorter; nothing if that is too much."""
-        if conversation.beginning is NOTHING and request.lasting is NOTHING:
+        """Count what follows the known prefix; return None if that is too much."""
+        if conversation.beginning is NOTHING and request.next_prefix is NOTHING:
             definitions = definitions_of(request.options, conversation)
             return count_within(
                 conversation.fields, definitions, counter, rules, max_cold_chars=max_cold_chars
             )
         messages, known = self._since(conversation, rules)
-        lasting = request.lasting if conversation is request.conversation else NOTHING
-        if lasting.messages > len(known.messages):
-            new = lasting.messages - len(known.messages)
+        next_prefix = request.next_prefix if conversation is request.conversation else NOTHING
+        if next_prefix.messages > len(known.messages):
+            new = next_prefix.messages - len(known.messages)
             counted = count_messages(
                 messages[:new], counter, rules, max_cold_chars=max_cold_chars, known=known
             )
             if counted is None:
                 return None
             if not counted.is_guess:
-                self._beginnings.remember((lasting.key, rules), counted)
+                self._beginnings.remember((next_prefix.key, rules), counted)
             messages, known = messages[new:], counted
         definitions = definitions_of(request.options, conversation)
         return count_within(
@@ -120,7 +121,7 @@ class Tokenizers:
     def _since(
         self, conversation: Conversation, rules: CountingRules
     ) -> tuple[Sequence[Fields], RequestCount]:
-        """Return the messages that are to be counted, and the count of those before."""
+        """Return the messages that must be counted, and the count of those before them."""
         begun = conversation.beginning
         known = self._beginnings.recall((begun.key, rules)) if begun.messages else None
         if known is None:
@@ -131,11 +132,11 @@ class Tokenizers:
         for single_digits in (False, True):
             counter = TiktokenCounter(encoding, single_digits=single_digits)
             self._counters[encoding, single_digits] = counter
-            self._hasty[encoding, single_digits] = _Hasty(counter)
+            self._inline_counters[encoding, single_digits] = _InlineCounter(counter)
         self._loads[encoding] = asyncio.create_task(self._load(encoding))
 
     async def _load(self, encoding: str) -> None:
-        """Load both counters of an encoding, one behind the other: it is built once."""
+        """Load both counters of an encoding, one after the other: the encoding is built once."""
         loop = asyncio.get_running_loop()
         counter = self._counters[encoding, False]
         if await loop.run_in_executor(self._threads, counter.load):
@@ -150,30 +151,30 @@ class Tokenizers:
 
 
 def definitions_of(options: Fields, conversation: Conversation) -> Definitions:
-    """Return what a request defines, in today's form or the legacy one."""
+    """Return a request's tools and response format; tools also in the legacy form."""
     tools = options.get("tools") or options.get("functions")
     form = options.get("response_format")
     if not tools and form is None:
         return NOTHING_DEFINED
-    return Definitions(tools, options.get("tool_choice"), form, conversation.shape.is_led)
+    return Definitions(tools, options.get("tool_choice"), form, conversation.shape.has_instructions)
 
 
 def _weight_of(count: RequestCount) -> int:
-    """Return how much room a count takes, in messages: that of a few is more than their numbers."""
+    """Return the cache weight of a count, in messages; even a short one has a fixed overhead."""
     return 50 + len(count.messages)
 
 
 def _is_small(request: ChatRequest, conversation: Conversation) -> bool:
-    """Tell whether a request does not hold up the event loop when its texts are known."""
+    """Return whether a request is small enough to be counted inline when its texts are known."""
     return len(request.body) <= INLINE_BYTES and len(conversation.origins) <= INLINE_MESSAGES
 
 
-class _TooMuch(Exception):
-    """What is to be counted is new, and may be long."""
+class _NeedsThread(Exception):
+    """The text or tools to count are new and may be long: count them in a thread."""
 
 
-class _Hasty:
-    """A counter that raises rather than count new tools, or a new text that is long."""
+class _InlineCounter:
+    """A counter that raises _NeedsThread for new tools and for long new texts."""
 
     def __init__(self, counter: TokenCounter) -> None:
         self._counter = counter
@@ -183,19 +184,19 @@ class _Hasty:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether counts are real and not guessed."""
+        """Whether counts are real, not guessed."""
         return self._counter.is_loaded
 
     def count(self, text: str) -> int:
         """Return the tokens of a text that is short or known."""
         if len(text) > INLINE_CHARS and self._counter.known(text) is None:
-            raise _TooMuch
+            raise _NeedsThread
         return self._counter.count(text)
 
-    def remembered(self, key: Hashable, work: Callable[[], int]) -> int:  # noqa: ARG002 - too much
-        """Return what the key's work came to before."""
+    def remembered(self, key: Hashable, work: Callable[[], int]) -> int:  # noqa: ARG002 - not run
+        """Return the cached result of the key's work, or raise _NeedsThread."""
         return self._counter.remembered(key, _refuse)
 
 
 def _refuse() -> NoReturn:
-    raise _TooMuch
+    raise _NeedsThread

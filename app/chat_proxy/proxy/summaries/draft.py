@@ -1,4 +1,4 @@
-"""What a summary is to be written of: the span, what stands before it, and how it is weighed."""
+"""The input of a summary: the span to summarise, what precedes it, and its token counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,10 +7,16 @@ from functools import cached_property
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.message import Message
 from chat_proxy.compaction.budget import Budget
-from chat_proxy.compaction.checkpoint import index_of
+from chat_proxy.compaction.checkpoint import Checkpoint, index_of
 from chat_proxy.compaction.clearing import Clearing
-from chat_proxy.compaction.summary.fold import ACKNOWLEDGEMENT, spoken_in
-from chat_proxy.compaction.summary.marker import Returned, Sign, find_returned
+from chat_proxy.compaction.summary.fold import (
+    ACKNOWLEDGEMENT,
+    folded_text,
+    spoken_in,
+    verbatim_user_texts,
+)
+from chat_proxy.compaction.summary.ledger import ledger, with_ledger
+from chat_proxy.compaction.summary.marker import Returned, Sign, add_marker, find_returned
 from chat_proxy.compaction.summary.plan import Plan, carried, plan, plan_by_turns, tail_tokens
 from chat_proxy.proxy.routing.summary_policy import ledger_tokens, verbatim_tokens
 from chat_proxy.proxy.session.history_hashes import HistoryHashes
@@ -24,7 +30,10 @@ LEAST_SHARE = 0.1
 
 @dataclass(frozen=True)
 class SummaryDraft:
-    """A conversation that needs a summary; best looked at in a thread, as it is weighed anew."""
+    """A conversation that needs a summary.
+
+    Its properties count the conversation's tokens again: read them in a thread.
+    """
 
     compaction: CompactionRequest
     budget: Budget
@@ -32,29 +41,29 @@ class SummaryDraft:
     history: HistoryHashes
     applied: AppliedCheckpoint
     clearing: Clearing
-    """All that is cleared once the summary is there."""
+    """Everything that is cleared once the summary is applied."""
     cleared: Conversation
-    """The unfolded conversation without it."""
+    """The unfolded conversation with `clearing` applied."""
     sign: Sign
     keep_turns: int | None = None
-    """How many turns a compaction by hand leaves alone, whatever their size."""
+    """How many of the last turns a manual compaction keeps unchanged, whatever their size."""
     wish: str = ""
-    """What the user wants of the summary."""
+    """The user's instruction for the summary."""
     is_ahead: bool = True
-    """Whether the summary may be one ahead of the trigger, or goes on with one at the trigger."""
+    """Whether the summary may be prepared before the trigger; not if it continues a new one."""
 
     @cached_property
     def returned(self) -> Returned | None:
-        """A summary of ours that the client sent back as the first message of its own.
+        """A summary of ours that the client sent back as its first message.
 
-        Behind other messages it stands for none of them: there it is only quoted.
+        After other messages it replaces none of them: there it is only quoted.
         """
         found = find_returned(self.cleared, self.sign)
         return found if found and found.index == self.cleared.instructions else None
 
     @cached_property
     def start(self) -> int:
-        """Where the messages begin that no summary stands for."""
+        """The index of the first message that no summary covers."""
         start = self.applied.start
         if self.returned is None:
             return start
@@ -66,17 +75,17 @@ class SummaryDraft:
 
     @property
     def own_words_start(self) -> int:
-        """Where the client's own messages begin, those of an earlier summary included."""
+        """The index of the first message of the client's own, folded ones included."""
         return self.start if self.returned is not None else self.cleared.instructions
 
     @property
     def spoken(self) -> list[str]:
-        """The user's words that a summary which came back has kept."""
+        """The user texts quoted verbatim in a summary that the client sent back."""
         return spoken_in(self.returned.text) if self.returned is not None else []
 
     @property
     def previous(self) -> str:
-        """The summary that is to be brought up to date, if there is one."""
+        """The earlier summary that the new one updates, empty if there is none."""
         checkpoint = self.applied.checkpoint
         if checkpoint is not None and checkpoint.summary:
             return checkpoint.summary
@@ -84,7 +93,7 @@ class SummaryDraft:
 
     @cached_property
     def sent_sizes(self) -> list[int]:
-        """The tokens of each unfolded message as it is sent today; 0 where a summary stands."""
+        """The tokens of each unfolded message as it is sent now; 0 if a summary replaces it."""
         visible = self.applied.visible
         sizes = self.request_counter.count_conversation_in_thread(visible).sizes
         by_origin = dict(zip(visible.origins, sizes, strict=True))
@@ -92,12 +101,16 @@ class SummaryDraft:
 
     @property
     def growth(self) -> int:
-        """What is added until the trigger, where a summary is prepared ahead of it."""
+        """The tokens that are added until the trigger, if the summary is prepared before it."""
         return max(0, self.budget.trigger - self._sent_tokens) if self.is_ahead else 0
+
+    def find_plan(self) -> Plan | None:
+        """Return the plan, which the first call computes: call it in a thread."""
+        return self.plan
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The span that a summary would win most by, nothing if it would win too little."""
+        """The span whose summary saves the most tokens, None if it would save too few."""
         if self.keep_turns is not None:
             return plan_by_turns(self.cleared, self.keep_turns, start=self.start)
         found = plan(
@@ -112,7 +125,10 @@ class SummaryDraft:
         return found if wins else None
 
     def won(self, its: Plan) -> int:
-        """Return about what a plan takes off the prompt; few summaries are as long as they may."""
+        """Return roughly the tokens that a plan saves.
+
+        Half of the summary's maximum is assumed: few summaries are as long as they may be.
+        """
         stays = [*carried(self.cleared, its.end), *range(its.end, len(self.cleared))]
         left: int = self._fixed + self._beside + sum(self._sizes[index] for index in stays)
         return self._sent_tokens - left + self._summary_tokens // 2
@@ -135,13 +151,13 @@ class SummaryDraft:
 
     @cached_property
     def _fixed(self) -> int:
-        """All that no plan can remove: instructions, tools, what a summary may take."""
+        """The tokens that no plan can remove: instructions, tools, the maximum of a summary."""
         sizes = self._sizes[self.cleared.instructions :]
         return self._weight.tokens - sum(sizes) + self._summary_tokens
 
     @cached_property
     def _beside(self) -> int:
-        """What a fold may keep beside its summary: lost facts and the user's own words."""
+        """The maximum that a fold keeps beside its summary: lost facts and the user's own words."""
         turn = self.cleared.current_turn
         earlier = range(self.own_words_start, turn.start if turn else 0)
         messages = self.cleared.messages
@@ -149,27 +165,27 @@ class SummaryDraft:
         return ledger_tokens(self.budget) + min(words, verbatim_tokens(self.budget))
 
     def span_tokens(self, its: Plan) -> int:
-        """Return the tokens that a plan's span has as it is sent today."""
+        """Return the tokens of a plan's span as it is sent now."""
         return sum(self.sent_sizes[its.start : its.end])
 
     def tokens_behind(self, origin: int, its: Plan) -> int:
-        """Return the tokens of a plan's span that stand behind so many of the client's messages."""
+        """Return the tokens of a plan's span after the client's first `origin` messages."""
         return sum(self.sent_sizes[index_of(self.cleared, origin) : its.end])
 
     def originals(self, start: int, end: int) -> list[Message]:
-        """Return messages as the client sent them, before anything in them was cut or cleared."""
+        """Return messages as the client sent them, before anything was cut or cleared in them."""
         sent = self.compaction.conversation.messages
         origins = self.applied.unfolded.origins[start:end]
         return [sent[origin] for origin in origins if origin is not None]
 
     def boundary(self, its: Plan) -> int:
-        """Return how many of the client's messages a plan's summary stands for."""
+        """Return how many of the client's messages a plan's summary covers."""
         origins: Sequence[int | None] = self.cleared.origins
         origin = origins[its.end] if its.end < len(origins) else None
         return len(self.compaction.conversation) if origin is None else origin
 
     def seen(self, its: Plan) -> Conversation:
-        """Return what the upstream has seen up to the end of the span, as it was sent."""
+        """Return the prompt up to the end of the span, as it was sent to the upstream."""
         visible = self.applied.visible
         boundary = self.boundary(its)
         return visible.only(
@@ -179,3 +195,34 @@ class SummaryDraft:
                 if origin is None or origin < boundary
             ]
         )
+
+
+def checkpoint_of(draft: SummaryDraft, plan: Plan, summary: str, source: str) -> Checkpoint:
+    """Return the checkpoint of a summary, with the facts it lost and the user's own words."""
+    text = framed(draft, plan, summary)
+    if source:
+        text = f"{text}\n{source}"
+    boundary = draft.boundary(plan)
+    return Checkpoint(
+        draft.history.seam_from(max(boundary, draft.clearing.until)),
+        draft.clearing,
+        tokens=0,
+        folded_until=boundary,
+        text=add_marker(text, boundary, draft.sign),
+        summary=summary,
+    )
+
+
+def framed(draft: SummaryDraft, plan: Plan, summary: str) -> str:
+    """Return the text that replaces the folded messages."""
+    conversation = draft.applied.unfolded
+    start, count = draft.own_words_start, draft.request_counter.count
+    remaining = verbatim_tokens(draft.budget)
+    words = verbatim_user_texts(conversation, start, plan.end, remaining, count)
+    remaining -= sum(map(count, words))
+    earlier = Conversation([Message({"role": "user", "content": text}) for text in draft.spoken])
+    words = [*verbatim_user_texts(earlier, 0, len(earlier), remaining, count), *words]
+    known = "\n".join([summary, *words])
+    messages = [*earlier.messages, *draft.originals(start, plan.end)]
+    lost = ledger(messages, known, ledger_tokens(draft.budget), count)
+    return folded_text(with_ledger(summary, lost), words)

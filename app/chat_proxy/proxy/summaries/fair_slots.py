@@ -1,4 +1,4 @@
-"""So many at once; tenants who wait take turns, so that one who asks for a lot delays no other."""
+"""A limit on concurrent jobs that serves waiting tenants in rotation."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -7,7 +7,10 @@ from contextlib import asynccontextmanager
 
 
 class FairSlots:
-    """A semaphore whose queue goes round the tenants instead of first come, first served."""
+    """A semaphore that serves its waiting tenants round-robin, not first come, first served.
+
+    Waiters are queued by tenant, so that a tenant with many jobs does not delay the others.
+    """
 
     def __init__(self, count: int) -> None:
         self._free = count
@@ -15,7 +18,7 @@ class FairSlots:
 
     @asynccontextmanager
     async def slot(self, tenant: str) -> AsyncIterator[None]:
-        """Hold a slot for the time of the block."""
+        """Hold a slot for the duration of the block."""
         await self._acquire(tenant)
         try:
             yield
@@ -31,13 +34,13 @@ class FairSlots:
         try:
             await waiter
         except asyncio.CancelledError:
-            # Given a slot and cancelled in the same moment: it goes to the next.
+            # Cancelled after a slot was granted: pass it on to the next waiter.
             if not waiter.cancelled():
                 self._release()
             raise
 
     def _release(self) -> None:
-        """Give the slot to the tenant whose turn it is, or keep it for whoever comes."""
+        """Pass the slot to the next tenant in the rotation, or mark it free."""
         while self._waiting:
             tenant, queue = self._waiting.popitem(last=False)
             waiter = queue.popleft()

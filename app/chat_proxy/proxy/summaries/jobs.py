@@ -1,4 +1,4 @@
-"""The summaries under way: one for each history, waited for by all who need it, owned by none."""
+"""Summary jobs: one per history, shared by all requests that need the summary."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
-from chat_proxy.caches import RecentCache
+from chat_proxy.caches import LruCache
 from chat_proxy.compaction.checkpoint import Checkpoint
 from chat_proxy.errors import UpstreamError
 from chat_proxy.proxy.session.checkpoints import Checkpoints, Scope
@@ -22,12 +22,12 @@ WRITING = "writing"
 PAUSES_SECONDS = (60.0, 300.0, 900.0)
 GROWTH = 1.1
 REMEMBERED_FAILURES = 10_000
-REMEMBERED_FLIGHTS = 200
+REMEMBERED_JOBS = 200
 REMEMBERED_MODELS = 1_000
 LEASE_SECONDS = 10.0
 POLL_SECONDS = 1.1
-MOST_AHEAD = 64
-"""Tasks beyond which nothing is prepared: each holds a whole request."""
+MAX_TASKS = 64
+"""The number of tasks from which no summary is prepared: each task holds a whole request."""
 BREAKER_FAILURES = 5
 BREAKER_SECONDS = 30.0
 
@@ -37,7 +37,7 @@ Write = Callable[[], Awaitable[Checkpoint]]
 
 
 class SummaryFailed(Exception):
-    """There is no summary; `reason` comes from a closed set."""
+    """No summary was written; `reason` comes from a closed set."""
 
     def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
@@ -47,21 +47,21 @@ class SummaryFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SummaryJob:
-    """A summary to be written: for whom, of which history, at which size it was needed."""
+    """A summary to write: its scope, its history, and the prompt size at which it was needed."""
 
     scope: Scope
     conversation: bytes
-    """The link of the conversation's beginning, which its failures are remembered by."""
+    """The hash of the conversation's beginning, the key of its failures."""
     link: bytes
-    """The link that the summary reaches to: what may not be written twice at once."""
+    """The hash of the history up to the summary's end: two jobs must not write it at once."""
     start: int
-    """How many messages a summary stands for already: from another start it is another one."""
+    """How many messages an earlier summary covers; another start makes another summary."""
     tokens: int
     timeout_seconds: float
     history: HistoryHashes
     write: Write
     wish: str = ""
-    """What the user wants of the summary, which then is no other request's."""
+    """The user's instruction; a summary with one is not shared with other requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,15 @@ class _Failure:
     count: int
     until: float
     tokens: int
-    """The size below which it is not tried again, whatever the time; 0 if only time matters."""
+    """The minimum prompt size for a retry, whatever the time; 0 if only time matters."""
     reason: str
 
 
 class SummaryJobs:
-    """Writes summaries in tasks of their own, so that a client who leaves takes none along."""
+    """Write summaries in tasks of their own, so that a client's disconnect cancels none.
+
+    Jobs and failures are keyed by scope (so by tenant) and history; the caches are bounded.
+    """
 
     def __init__(
         self,
@@ -90,45 +93,43 @@ class SummaryJobs:
         self._slots = FairSlots(concurrency)
         self._clock = clock
         self._running: dict[_Key, SummaryTask] = {}
-        self._finished: RecentCache[_Key, SummaryTask] = RecentCache(REMEMBERED_FLIGHTS)
+        self._finished: LruCache[_Key, SummaryTask] = LruCache(REMEMBERED_JOBS)
         self._previewing: dict[tuple[Scope, bytes], asyncio.Task[None]] = {}
-        self._not_needed: RecentCache[tuple[Scope, bytes], int] = RecentCache(REMEMBERED_FAILURES)
-        self._failures: RecentCache[tuple[Scope, bytes], _Failure] = RecentCache(
-            REMEMBERED_FAILURES
-        )
+        self._not_needed: LruCache[tuple[Scope, bytes], int] = LruCache(REMEMBERED_FAILURES)
+        self._failures: LruCache[tuple[Scope, bytes], _Failure] = LruCache(REMEMBERED_FAILURES)
         self.breakers = Breakers(BREAKER_FAILURES, BREAKER_SECONDS, clock)
-        self.unwanted: RecentCache[str, frozenset[str]] = RecentCache(REMEMBERED_MODELS)
-        """The fields that a model will not have, by its seat's name."""
+        self.rejected_fields: LruCache[str, frozenset[str]] = LruCache(REMEMBERED_MODELS)
+        """The request fields that a model refuses, by the summary model's name."""
 
     def under_way(self, scope: Scope, links: Collection[bytes]) -> SummaryTask | None:
-        """Return the summary that is being written of a prefix of this history."""
+        """Return the running task that summarises a prefix of this history, if there is one."""
         for (its_scope, link, *_), task in self._running.items():
             if its_scope == scope and link in links:
                 return task
         return None
 
     def may_try(self, scope: Scope, conversation: bytes, tokens: int) -> bool:
-        """Tell whether a summary of this conversation may be tried: not soon after a failure."""
+        """Return whether a summary of this conversation may be tried; not soon after a failure."""
         failure = self._failures.get((scope, conversation))
         if failure is None:
             return True
         return self._clock() >= failure.until and tokens >= failure.tokens
 
     def reason_of(self, job: SummaryJob) -> str:
-        """Return why the last summary of this conversation failed."""
+        """Return the reason why the last summary of this conversation failed."""
         failure = self._failures.get((job.scope, job.conversation))
         return failure.reason if failure else "unavailable"
 
-    def look_ahead(
+    def check_ahead(
         self, key: tuple[Scope, bytes], tokens: int, look: Callable[[], Awaitable[bool]]
     ) -> None:
-        """See behind the scenes whether a summary is needed soon, one look for a conversation.
+        """Check in the background whether a summary is needed soon, one check per conversation.
 
-        Where nothing was to be won, nobody looks again until it has grown.
+        If the check finds nothing to gain, the next one waits until the conversation has grown.
         """
         if key in self._previewing or tokens < (self._not_needed.get(key) or 0):
             return
-        if len(self._previewing) + len(self._running) >= MOST_AHEAD:
+        if len(self._previewing) + len(self._running) >= MAX_TASKS:
             return
         task = asyncio.create_task(self._look(key, tokens, look))
         self._previewing[key] = task
@@ -145,7 +146,7 @@ class SummaryJobs:
             self._not_needed.put(key, int(tokens * GROWTH))
 
     def begin(self, job: SummaryJob) -> SummaryTask:
-        """Begin to write a summary, or join whoever writes it already, or just has."""
+        """Start a job, or return the task of the same job that is running or has just finished."""
         key = (job.scope, job.link, job.start, job.wish)
         task = self._running.get(key) or self._finished.get(key)
         if task is None:
@@ -154,18 +155,18 @@ class SummaryJobs:
         return task
 
     async def wait(self, task: SummaryTask) -> Checkpoint | None:
-        """Wait for a summary; whoever stops waiting leaves it to the others."""
+        """Wait for a summary; a caller that is cancelled does not cancel the job."""
         self._metrics.summary_waits.inc()
         return await asyncio.shield(task)
 
     def _finish(self, key: _Key, task: SummaryTask) -> None:
-        """Keep a flight in mind for those who looked for its summary a moment too early."""
+        """Keep a finished task for requests that looked for its summary just too early."""
         del self._running[key]
         if not task.cancelled() and task.result() is not None:
             self._finished.put(key, task)
 
     async def close(self) -> None:
-        """Stop writing; what is not kept yet is written anew another time."""
+        """Cancel all jobs; a summary that is not stored yet is written again when it is needed."""
         tasks = [*self._previewing.values(), *self._running.values()]
         for task in tasks:
             task.cancel()
@@ -182,7 +183,7 @@ class SummaryJobs:
         except UpstreamError as error:
             self._failed(job, SummaryFailed(error.code))
         except Exception as error:  # noqa: BLE001 - features fail open
-            log_exception("a summary failed by a mistake in the proxy", error)
+            log_exception("a summary failed because of an internal error", error)
             self._failed(job, SummaryFailed("mistake"))
         else:
             self._failures.forget((job.scope, job.conversation))
@@ -190,9 +191,9 @@ class SummaryJobs:
         return None
 
     async def _written_once(self, job: SummaryJob) -> Checkpoint:
-        """Write a summary, unless another process does: then wait for theirs.
+        """Write a summary, or wait for the one that another process is writing.
 
-        One that dies while it writes loses its lease, and somebody else takes over.
+        A process that dies while it writes loses its lease, and another one takes over.
         """
         name = job.link + job.wish.encode("utf-8", "replace")
         key = self._checkpoints.address(job.scope, name, WRITING)
@@ -226,7 +227,7 @@ class SummaryJobs:
         return checkpoint
 
     async def _written_elsewhere(self, job: SummaryJob) -> Checkpoint | None:
-        """Return a summary of this span that another process has written by now."""
+        """Return the summary of this span if another process has written it meanwhile."""
         if job.wish:
             return None
         history = job.history
@@ -236,13 +237,13 @@ class SummaryJobs:
         return found if found is not None and found.folded_until > job.start else None
 
     def _failed(self, job: SummaryJob, failure: SummaryFailed) -> None:
-        """Leave the conversation alone for a while, longer each time."""
+        """Record a failure and back off for this conversation, longer each time."""
         key = (job.scope, job.conversation)
         before = self._failures.get(key)
         count = before.count + 1 if before else 1
         pause = max(PAUSES_SECONDS[min(count, 3) - 1], failure.retry_after or 0)
-        least = int(job.tokens * GROWTH) if failure.reason == "no_gain" else 0
-        self._failures.put(key, _Failure(count, self._clock() + pause, least, failure.reason))
+        min_tokens = int(job.tokens * GROWTH) if failure.reason == "no_gain" else 0
+        self._failures.put(key, _Failure(count, self._clock() + pause, min_tokens, failure.reason))
         self._metrics.summaries.labels("failed").inc()
         self._metrics.summary_failures.labels(failure.reason).inc()
         log("no summary was written", WARNING, reason=failure.reason, next_try_seconds=pause)

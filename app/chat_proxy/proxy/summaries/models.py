@@ -6,9 +6,9 @@ from typing import Literal
 
 from chat_proxy.compaction.budget import Budget
 from chat_proxy.http.headers import RawHeaders
-from chat_proxy.proxy.services import Services
 from chat_proxy.proxy.session.request import CompactionRequest
 from chat_proxy.proxy.sizing.context_window import find_window
+from chat_proxy.proxy.summaries.services import SummaryServices
 from chat_proxy.tokens.overheads import UpstreamKind
 
 Shape = Literal["ride", "transcript"]
@@ -16,10 +16,10 @@ Shape = Literal["ride", "transcript"]
 
 @dataclass(frozen=True, slots=True)
 class SummaryModel:
-    """A model with the way to it; `shapes` are the forms of question it is asked in, in order.
+    """A model that writes summaries, and its server; `shapes` are the forms of query, in order.
 
-    *ride*: the prompt that its cache already has, with the instruction behind it. *transcript*:
-    the messages written down as text, for a model that takes no part in the conversation.
+    *ride*: the prompt that the model's cache already has, followed by the instruction.
+    *transcript*: the messages as text, for a model that takes no part in the conversation.
     """
 
     base_url: str
@@ -31,34 +31,34 @@ class SummaryModel:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is the request's own model, which has seen the conversation."""
+        """Whether this is the request's own model, which has seen the conversation."""
         return "ride" in self.shapes
 
     @property
     def name(self) -> str:
-        """What its failures are counted under."""
+        """The key of its circuit breaker and of the fields that it refuses."""
         return f"{self.base_url} {self.model}"
 
 
 async def models_for(
-    compaction: CompactionRequest, budget: Budget, services: Services
+    compaction: CompactionRequest, budget: Budget, services: SummaryServices
 ) -> list[SummaryModel]:
-    """Return the configured summary model, then the request's own, each once."""
+    """Return the configured summary model, if it is another one, then the request's own."""
     own = await own_model(compaction, budget, services)
     other = await configured_model(compaction, budget, services, own)
     return [own] if other is None else [other, own]
 
 
 async def own_model(
-    compaction: CompactionRequest, budget: Budget, services: Services
+    compaction: CompactionRequest, budget: Budget, services: SummaryServices
 ) -> SummaryModel:
     """Return the request's own model at its own upstream.
 
-    It gets the client's own authorization, unless a key for summaries is meant for it.
+    It gets the client's own credentials, unless the summary key is configured for it.
     """
-    base_url = compaction.to.base_url
+    base_url = compaction.route.base_url
     listing = await services.windows.of(base_url, compaction.credentials)
-    policy, model = compaction.policy.summary, compaction.to.model
+    policy, model = compaction.policy.summary, compaction.route.model
     is_configured = policy.base_url in (None, base_url) and policy.model in (None, model)
     key = policy.api_key if is_configured else None
     return SummaryModel(
@@ -72,9 +72,9 @@ async def own_model(
 
 
 async def configured_model(
-    compaction: CompactionRequest, budget: Budget, services: Services, own: SummaryModel
+    compaction: CompactionRequest, budget: Budget, services: SummaryServices, own: SummaryModel
 ) -> SummaryModel | None:
-    """Return the summary model that the settings name, unless it is the request's own."""
+    """Return the configured summary model, None if it is the request's own."""
     policy = compaction.policy.summary
     base_url = policy.base_url or own.base_url
     model = policy.model or own.model
@@ -95,9 +95,9 @@ async def configured_model(
 def credentials_at(
     base_url: str, api_key: str | None, own: SummaryModel
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the identity for a summary server: its own key, or the client's where it is the same.
+    """Yield the credentials for a summary server: its own key, or those of the same upstream.
 
-    A client's key never goes to a server that the client did not ask for.
+    A client's key is never sent to a server that the client did not address.
     """
     if api_key is not None:
         yield b"authorization", b"Bearer " + api_key.encode("ascii")

@@ -1,33 +1,33 @@
-"""What a tenant's summaries may cost: tokens an hour, running off like water."""
+"""The token budget of each tenant's summaries: a leaky bucket, in tokens per hour."""
 
 import time
 from collections.abc import Callable
 
-from chat_proxy.caches import RecentCache
+from chat_proxy.caches import LruCache
 
 HOUR_SECONDS = 3600.0
 REMEMBERED_TENANTS = 10_000
 
 
 class TenantBudget:
-    """Counts the tokens of side-queries by tenant; 0 tokens an hour means no limit."""
+    """Count the tokens of side-queries by tenant; 0 tokens per hour means no limit."""
 
     def __init__(self, tokens_per_hour: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._tokens_per_hour = tokens_per_hour
         self._clock = clock
-        self._spent: RecentCache[str, tuple[float, float]] = RecentCache(REMEMBERED_TENANTS)
+        self._spent: LruCache[str, tuple[float, float]] = LruCache(REMEMBERED_TENANTS)
 
     def allows(self, tenant: str) -> bool:
-        """Tell whether the tenant has anything left; the last side-query may go over it."""
+        """Return whether the tenant has budget left; the last side-query may exceed it."""
         return not self._tokens_per_hour or self.spent(tenant) < self._tokens_per_hour
 
     def spend(self, tenant: str, tokens: int) -> None:
-        """Count tokens as spent, or take back what was counted too much."""
+        """Count tokens as spent; a negative number corrects an estimate that was too high."""
         if self._tokens_per_hour:
             self._spent.put(tenant, (max(0.0, self.spent(tenant) + tokens), self._clock()))
 
     def spent(self, tenant: str) -> float:
-        """Return what still counts: in an hour the whole budget runs off."""
+        """Return the tokens that still count as spent; a whole budget expires in an hour."""
         tokens, at = self._spent.get(tenant) or (0.0, 0.0)
-        run_off = (self._clock() - at) * self._tokens_per_hour / HOUR_SECONDS
-        return max(0.0, tokens - run_off)
+        expired = (self._clock() - at) * self._tokens_per_hour / HOUR_SECONDS
+        return max(0.0, tokens - expired)

@@ -1,23 +1,17 @@
-"""Write one summary: ask the models in their order, judge the answer, put it into its frame."""
+"""Write one summary: query the models in order, validate the answer, build the folded text."""
 
 import asyncio
 import secrets
 
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.chat.message import Message
 from chat_proxy.compaction.checkpoint import Checkpoint
-from chat_proxy.compaction.summary.fold import folded_text, verbatim_user_texts
-from chat_proxy.compaction.summary.ledger import ledger, with_ledger
-from chat_proxy.compaction.summary.marker import add_marker
 from chat_proxy.compaction.summary.plan import Plan, shrunk
 from chat_proxy.compaction.summary.prompt import instruction, repair_instruction
 from chat_proxy.compaction.summary.transcript import transcript, transcript_prompt
 from chat_proxy.compaction.summary.validation.validate import SummaryAnswer, Verdict, verdict
 from chat_proxy.errors import UpstreamError, UpstreamUnavailable
-from chat_proxy.proxy.routing.summary_policy import ledger_tokens, verbatim_tokens
-from chat_proxy.proxy.services import Services
-from chat_proxy.proxy.session.originals import SpanOfMessages
-from chat_proxy.proxy.summaries.draft import SummaryDraft
+from chat_proxy.proxy.session.originals import Originals, SpanOfMessages
+from chat_proxy.proxy.summaries.draft import SummaryDraft, checkpoint_of
 from chat_proxy.proxy.summaries.jobs import SummaryFailed
 from chat_proxy.proxy.summaries.models import Shape, SummaryModel, models_for
 from chat_proxy.proxy.summaries.request import (
@@ -28,25 +22,26 @@ from chat_proxy.proxy.summaries.request import (
     rendered,
     ride,
 )
+from chat_proxy.proxy.summaries.services import SummaryServices
 from chat_proxy.upstream.completion import Completion, NotAnswered, complete
 
-MOST_TRIES = 3
+MAX_TRIES = 3
 WORTH_A_SHORTER_TRY = ("empty", "only_reasoning", "length")
 WORTH_ANOTHER_SHAPE = ("refused", "window")
 LEAST_ANSWER_TOKENS = 256
 LARGEST_ANSWER_SHARE = 4
-"""The divisor that leaves a small window to what it is to read."""
+"""The window divided by this is the maximum answer, so that a small window can hold a prompt."""
 MARGIN_TOKENS = 64
 MARGIN_SHARE = 0.02
 MARGIN_ELSEWHERE = 0.1
 
 
-async def write_summary(draft: SummaryDraft, plan: Plan, services: Services) -> Checkpoint:
+async def write_summary(draft: SummaryDraft, plan: Plan, services: SummaryServices) -> Checkpoint:
     """Return the checkpoint with a new summary, or raise SummaryFailed."""
     failure = SummaryFailed("window")
     *others, own = await models_for(draft.compaction, draft.budget, services)
     for summary_model in (*others, own):
-        # Whoever is asked first must leave the request's own model some of the time.
+        # A configured model must leave the request's own model some of the time.
         seconds = (
             None
             if summary_model is own
@@ -60,16 +55,16 @@ async def write_summary(draft: SummaryDraft, plan: Plan, services: Services) -> 
         except SummaryFailed as error:
             failure = error
         else:
-            source = await kept_originals(draft, done, services)
+            source = await kept_originals(draft, done, services.originals)
             return await asyncio.to_thread(checkpoint_of, draft, done, summary, source)
     raise failure
 
 
-async def kept_originals(draft: SummaryDraft, plan: Plan, services: Services) -> str:
-    """Keep the client's own messages of a span; return the line that says where they are."""
+async def kept_originals(draft: SummaryDraft, plan: Plan, originals: Originals) -> str:
+    """Store the client's own messages of a span; return the line that names the place."""
     start, end = draft.applied.folded_until, draft.boundary(plan)
     history = draft.history
-    return await services.originals.keep_span(
+    return await originals.keep_span(
         SpanOfMessages(
             draft.compaction.tenant,
             history.link_at(end).hex(),
@@ -81,9 +76,9 @@ async def kept_originals(draft: SummaryDraft, plan: Plan, services: Services) ->
 
 
 async def asked(
-    draft: SummaryDraft, plan: Plan, summary_model: SummaryModel, services: Services
+    draft: SummaryDraft, plan: Plan, summary_model: SummaryModel, services: SummaryServices
 ) -> tuple[str, Plan]:
-    """Return one model's summary and the span that it stands for, or raise SummaryFailed."""
+    """Return one model's summary and the span that it covers, or raise SummaryFailed."""
     failure = SummaryFailed("window")
     for shape in summary_model.shapes:
         try:
@@ -95,49 +90,22 @@ async def asked(
     raise failure
 
 
-def checkpoint_of(draft: SummaryDraft, plan: Plan, summary: str, source: str) -> Checkpoint:
-    """Return what is left behind: the summary with what it lost and the user's own words."""
-    text = framed(draft, plan, summary)
-    if source:
-        text = f"{text}\n{source}"
-    boundary = draft.boundary(plan)
-    return Checkpoint(
-        draft.history.seam_from(max(boundary, draft.clearing.until)),
-        draft.clearing,
-        tokens=0,
-        folded_until=boundary,
-        text=add_marker(text, boundary, draft.sign),
-        summary=summary,
-    )
-
-
-def framed(draft: SummaryDraft, plan: Plan, summary: str) -> str:
-    """Return the text that stands for the folded messages."""
-    conversation = draft.applied.unfolded
-    start, count = draft.own_words_start, draft.request_counter.count
-    room = verbatim_tokens(draft.budget)
-    words = verbatim_user_texts(conversation, start, plan.end, room, count)
-    room -= sum(map(count, words))
-    earlier = Conversation([Message({"role": "user", "content": it}) for it in draft.spoken])
-    words = [*verbatim_user_texts(earlier, 0, len(earlier), room, count), *words]
-    known = "\n".join([summary, *words])
-    messages = [*earlier.messages, *draft.originals(start, plan.end)]
-    lost = ledger(messages, known, ledger_tokens(draft.budget), count)
-    return folded_text(with_ledger(summary, lost), words)
-
-
 class SummaryQuery:
-    """One model, asked in one shape."""
+    """The query of one model in one shape."""
 
     def __init__(
-        self, draft: SummaryDraft, summary_model: SummaryModel, shape: Shape, services: Services
+        self,
+        draft: SummaryDraft,
+        summary_model: SummaryModel,
+        shape: Shape,
+        services: SummaryServices,
     ) -> None:
         self._draft = draft
         self._summary_model = summary_model
         self._shape = shape
         self._services = services
         self._nonce = secrets.token_hex(8)
-        self._unwanted = services.summaries.unwanted.get(summary_model.name) or frozenset()
+        self._unwanted = services.jobs.rejected_fields.get(summary_model.name) or frozenset()
         policy = draft.compaction.policy.summary
         self._cap = min(
             policy.summary_tokens(draft.budget), summary_model.window // LARGEST_ANSWER_SHARE
@@ -147,14 +115,14 @@ class SummaryQuery:
         )
 
     async def ask(self, plan: Plan) -> tuple[str, Plan]:
-        """Return the summary and the span that it stands for, or raise SummaryFailed.
+        """Return the summary and the span that it covers, or raise SummaryFailed.
 
-        A model that answers nothing, or does not come to an end, is asked about less.
+        After an empty or an unfinished answer the model gets a shorter span.
         """
         span = plan
-        for _ in range(MOST_TRIES):
-            span, room = await self._fitted(span)
-            judged = await self._judged(span, room)
+        for _ in range(MAX_TRIES):
+            span, max_tokens = await self._fitted(span)
+            judged = await self._judged(span, max_tokens)
             if judged.ok:
                 return judged.text, span
             if judged.reason not in WORTH_A_SHORTER_TRY:
@@ -167,11 +135,11 @@ class SummaryQuery:
         raise SummaryFailed(judged.reason)
 
     async def _fitted(self, plan: Plan) -> tuple[Plan, int]:
-        """Return a span that the model's window takes, and the room for its answer.
+        """Return a span that fits the model's window, and the maximum tokens of the answer.
 
         Strictly: prompt + answer < window, as vLLM refuses a prompt that fills it.
         """
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             prompt = await self._prompt_tokens(plan)
             room = self._summary_model.window - prompt - 1
             if room >= min(self._cap, LEAST_ANSWER_TOKENS):
@@ -184,13 +152,13 @@ class SummaryQuery:
         raise SummaryFailed("window")
 
     def _span_left(self, span: int, prompt: int, room: int) -> int:
-        """Return the span's tokens that would fit; a transcript has fewer than were sent."""
+        """Return how many of the span's tokens would fit; a transcript has fewer than were sent."""
         if self._shape == "ride":
             return span - (self._cap - room)
         return span * max(0, self._summary_model.window - 1 - self._cap) // prompt
 
     async def _prompt_tokens(self, plan: Plan) -> int:
-        """Return the tokens of the question, rather too many."""
+        """Return the tokens of the query, with a safety margin."""
         draft = self._draft
         if self._shape == "ride":
             token_count = await draft.request_counter.count_conversation(draft.seen(plan))
@@ -202,10 +170,10 @@ class SummaryQuery:
         )
         return int(tokens * (1 + MARGIN_ELSEWHERE)) + MARGIN_TOKENS
 
-    async def _judged(self, plan: Plan, room: int) -> Verdict:
-        """Ask, and once more if only some sections are missing."""
+    async def _judged(self, plan: Plan, max_tokens: int) -> Verdict:
+        """Query the model and validate the answer; repeat once if only sections are missing."""
         prompt = await asyncio.to_thread(self._prompt, plan)
-        answer = await self._paid_answer(plan, prompt, room)
+        answer = await self._paid_answer(plan, prompt, max_tokens)
         judged = await self._judge(plan, answer)
         if judged.reason != "sections":
             return judged
@@ -220,35 +188,35 @@ class SummaryQuery:
         left = self._summary_model.window - await self._prompt_tokens(plan) - spent
         if left < LEAST_ANSWER_TOKENS:
             return judged
-        return await self._judge(plan, await self._paid_answer(plan, again, min(room, left)))
+        return await self._judge(plan, await self._paid_answer(plan, again, min(max_tokens, left)))
 
     async def _paid_answer(self, plan: Plan, prompt: Prompt, max_tokens: int) -> Completion:
-        """Ask at the tenant's expense, or raise SummaryFailed when that is used up."""
-        budget, tenant = self._services.summary_tokens, self._draft.compaction.tenant
+        """Query at the tenant's expense, or raise SummaryFailed when its budget is used up."""
+        budget, tenant = self._services.tenant_budget, self._draft.compaction.tenant
         if not budget.allows(tenant):
             raise SummaryFailed("tenant_budget")
-        # Before it is known, so that many at once do not each find the budget whole.
-        guess = self._draft.span_tokens(plan) + max_tokens
-        budget.spend(tenant, guess)
+        # Spend an estimate in advance, so that concurrent queries do not all see the full budget.
+        estimate = self._draft.span_tokens(plan) + max_tokens
+        budget.spend(tenant, estimate)
         try:
             answer = await self._answer(plan, prompt, max_tokens)
         except SummaryFailed:
-            budget.spend(tenant, -guess)
+            budget.spend(tenant, -estimate)
             raise
         if answer.usage is not None:
             used = answer.usage.prompt_tokens + answer.usage.completion_tokens
-            budget.spend(tenant, used - guess)
+            budget.spend(tenant, used - estimate)
         return answer
 
     async def _answer(self, plan: Plan, prompt: Prompt, max_tokens: int) -> Completion:
-        """Send the question, or raise SummaryFailed."""
+        """Send the query and return the answer, or raise SummaryFailed."""
         compaction, summary_model = self._draft.compaction, self._summary_model
         options = QueryOptions(summary_model, max_tokens, self._unwanted)
         if self._shape == "ride":
             body = ride(compaction, self._draft.seen(plan), prompt, options)
         else:
             body = rendered(compaction, prompt, options)
-        breaker = self._services.summaries.breakers.of(summary_model.name)
+        breaker = self._services.jobs.breakers.of(summary_model.name)
         try:
             breaker.check()
         except UpstreamUnavailable as closed:
@@ -261,7 +229,7 @@ class SummaryQuery:
             metrics.side_queries.labels(self._shape, "refused").inc()
             if refusal.status in (400, 404, 413, 422):
                 breaker.succeeded()
-                if self._gives_up_fields(refusal):
+                if self._drop_refused_fields(refusal):
                     return await self._answer(plan, prompt, max_tokens)
                 raise SummaryFailed("refused") from None
             breaker.failed(refusal.retry_after or 0)
@@ -281,21 +249,23 @@ class SummaryQuery:
             metrics.side_query_tokens.labels("completion").inc(answer.usage.completion_tokens)
         return answer
 
-    def _gives_up_fields(self, refusal: NotAnswered) -> bool:
-        """Leave out, from now on, what this model will not have; return whether that is news."""
+    def _drop_refused_fields(self, refusal: NotAnswered) -> bool:
+        """Drop the fields that this model refuses from all later queries; return if any is new."""
         refused = self._unwanted | refused_fields(refusal.status, refusal.said)
-        is_news = refused != self._unwanted
+        is_new = refused != self._unwanted
         self._unwanted = refused
-        if is_news:
-            self._services.summaries.unwanted.put(self._summary_model.name, refused)
-        return is_news
+        if is_new:
+            self._services.jobs.rejected_fields.put(self._summary_model.name, refused)
+        return is_new
 
     async def _judge(self, plan: Plan, answer: Completion) -> Verdict:
         draft = self._draft
-        said = SummaryAnswer(answer.text, answer.finish_reason, answer.calls_tools, answer.refuses)
+        given = SummaryAnswer(answer.text, answer.finish_reason, answer.calls_tools, answer.refuses)
         source = text_of(draft.seen(plan)) + "\n" + draft.previous
         replaced = draft.span_tokens(plan) + draft.request_counter.count(draft.previous)
-        return await asyncio.to_thread(verdict, said, source, replaced, draft.request_counter.count)
+        return await asyncio.to_thread(
+            verdict, given, source, replaced, draft.request_counter.count
+        )
 
     def _prompt(self, plan: Plan) -> Prompt:
         if self._shape == "ride":
@@ -305,10 +275,10 @@ class SummaryQuery:
     def _transcript_prompt(self, plan: Plan) -> Prompt:
         draft = self._draft
         messages = draft.applied.unfolded.messages[plan.start : plan.end]
-        written = transcript(messages, self._nonce)
-        return transcript_prompt(self._instruction, written, draft.previous or None, self._nonce)
+        text = transcript(messages, self._nonce)
+        return transcript_prompt(self._instruction, text, draft.previous or None, self._nonce)
 
 
 def text_of(conversation: Conversation) -> str:
-    """Return all that was said, without media."""
+    """Return the texts of all messages, without media."""
     return "\n".join(text for message in conversation.messages for _, text in message.pieces())

@@ -1,6 +1,6 @@
-"""`/dashboard`: a page for operators, its figures as JSON, and live as server-sent events.
+"""`/dashboard`: a page for operators; its data as JSON and as server-sent events.
 
-A plain ASGI app, so that no answer below `/dashboard` leaves without the security headers.
+A plain ASGI app, so that every answer below `/dashboard` has the security headers.
 """
 
 from ipaddress import ip_address
@@ -11,16 +11,15 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from chat_proxy.errors import InvalidApiKey, MethodNotAllowed, NotFound, Overloaded, ProxyError
-from chat_proxy.proxy.services import Services
 from chat_proxy.routes.dashboard.event_stream import EventStream
 from chat_proxy.routes.dashboard.page_files import page_files
-from chat_proxy.routes.dashboard.snapshot import Feed, snapshot
+from chat_proxy.routes.dashboard.snapshot import Feed, Snapshots
 from chat_proxy.routes.front.error_responses import response_of
 from chat_proxy.routes.front.identity import AdminGate
 
 ROOT = "/dashboard"
 METHODS = ("GET", "HEAD")
-MOST_VIEWERS = 20
+MAX_VIEWERS = 20
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -35,7 +34,7 @@ HEADERS = {
 }
 
 
-class StrangeHost(NotFound):
+class UntrustedHost(NotFound):
     """Without CHAT_PROXY_AUTH_ADMIN_KEY the dashboard is served under addresses and local names."""
 
     status = 403
@@ -43,10 +42,10 @@ class StrangeHost(NotFound):
 
 
 class Dashboard:
-    """Answers everything at and below `/dashboard`."""
+    """Answer all requests at and below `/dashboard`."""
 
-    def __init__(self, services: Services, admin: AdminGate, *, has_key: bool) -> None:
-        self._services = services
+    def __init__(self, snapshots: Snapshots, admin: AdminGate, *, has_key: bool) -> None:
+        self._snapshots = snapshots
         self._admin = admin
         self._has_key = has_key
         self._files = page_files()
@@ -69,7 +68,7 @@ class Dashboard:
         self._check_host(request)
         if request.method not in METHODS:
             raise MethodNotAllowed(METHODS)
-        path = request.url.path.removeprefix(ROOT)
+        path = request.url.path.removeprefix(request.scope.get("root_path", "")).removeprefix(ROOT)
         if path == "":
             return self._page(request)
         if path == "/":
@@ -80,7 +79,7 @@ class Dashboard:
         return await self._figures(path, request)
 
     def _page(self, request: Request) -> Response:
-        """Return the page, also to who has no key yet: it asks for it, and shows nothing else."""
+        """Return the page; without a valid key it shows nothing but a form to enter one."""
         try:
             self._admin.check(request.headers.raw)
             status = 200
@@ -90,41 +89,42 @@ class Dashboard:
         return Response(page.content, status, HEADERS, page.media_type)
 
     async def _figures(self, path: str, request: Request) -> ASGIApp:
-        """Return what only operators may see."""
-        chat_log = self._services.chat_log
+        """Return the data, which needs the admin key if one is set."""
+        snapshots = self._snapshots
+        history = snapshots.chat_log.history
         if path == "/events" and request.method == "GET":
-            if self._viewers >= MOST_VIEWERS:
+            if self._viewers >= MAX_VIEWERS:
                 raise Overloaded("Too many dashboards are open.", retry_after=5)
-            return EventStream(Feed(self._services), self._services.drain, HEADERS)
+            return EventStream(Feed(snapshots), snapshots.operations.drain, HEADERS)
         if path == "/data":
-            await chat_log.history.refresh()
-            return json_answer(orjson.dumps(snapshot(self._services)))
+            await history.refresh()
+            return json_answer(orjson.dumps(snapshots.snapshot()))
         if path.startswith("/detail/"):
-            detail = await chat_log.history.detail(path.removeprefix("/detail/"))
+            detail = await history.detail(path.removeprefix("/detail/"))
             if detail is not None:
                 return json_answer(detail)
         raise NotFound
 
     def _check_host(self, request: Request) -> None:
-        """Refuse names that anyone could point at us: a page of theirs could read ours (F15)."""
+        """Refuse public host names: by DNS rebinding, a foreign page could read ours (F15)."""
         if not self._has_key and not is_local_name(request.url.hostname or ""):
-            raise StrangeHost
+            raise UntrustedHost
 
 
 def json_answer(body: bytes) -> Response:
-    """Return the figures as a response."""
+    """Return a JSON body as a response."""
     return Response(body, headers=HEADERS, media_type="application/json")
 
 
 def refusal(error: ProxyError) -> Response:
-    """Return the error as a response."""
+    """Return the error as a response with the security headers."""
     response = response_of(error)
     response.headers.update(HEADERS)
     return response
 
 
 def is_local_name(host: str) -> bool:
-    """Tell whether a host is an address, or a name that the public DNS does not give out."""
+    """Return whether a host is an address, or a name that does not exist in the public DNS."""
     try:
         ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Server-sent events: one document after another for as long as the viewer stays."""
+"""A stream of server-sent events that lasts until the viewer leaves."""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,14 +7,14 @@ from typing import Any, Protocol
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from chat_proxy.proxy.lifecycle.drain import Drain
+from chat_proxy.proxy.lifecycle.admission import Drain
 
 LOOK_SECONDS = 0.4
 PING_SECONDS = 15.0
 
 
 class News(Protocol):
-    """Where the documents come from."""
+    """The source of the documents."""
 
     async def news(self) -> dict[str, Any] | None:
         """Return the next document, or None if there is none yet."""
@@ -22,7 +22,7 @@ class News(Protocol):
 
 
 class EventStream:
-    """An answer that goes on until the viewer leaves or the server stops."""
+    """An ASGI response that lasts until the viewer leaves or the server stops."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class EventStream:
         self._ping_seconds = ping_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI
-        """Send the events; whoever leaves ends them."""
+        """Send the events until the viewer leaves."""
         headers = [(name.encode(), value.encode()) for name, value in self._headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         sending = asyncio.create_task(self._send_events(send))
@@ -68,7 +68,7 @@ class EventStream:
 
 
 def body(data: bytes) -> dict[str, Any]:
-    """Return a piece of the answer, more to come."""
+    """Return an ASGI message with a piece of the answer that is not the last."""
     return {"type": "http.response.body", "body": data, "more_body": True}
 
 

@@ -1,4 +1,4 @@
-"""The files of the operator's page, read once at start; nothing of it comes from elsewhere."""
+"""The files of the dashboard's page, read once at start; it loads nothing from elsewhere."""
 
 from importlib.resources import files
 from typing import NamedTuple

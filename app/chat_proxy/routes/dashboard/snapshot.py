@@ -1,61 +1,70 @@
-"""What the operator's page shows, as one document, and what is new in it since the last look."""
+"""The data of the dashboard: a whole snapshot, and updates for one viewer."""
 
+from dataclasses import dataclass
 from typing import Any
 
-from chat_proxy.proxy.services import Services
+from chat_proxy.proxy.reporting.chat_log import ChatLog
+from chat_proxy.routes.ops import Operations
 from chat_proxy.telemetry.chat_history import Row
 from chat_proxy.telemetry.totals import by_model
 
 Document = dict[str, Any]
 
 
-def snapshot(services: Services) -> Document:
-    """Return the latest chats of all processes, their sums, and how this one is."""
-    rows = services.chat_log.history.rows()
-    return {"rows": rows, **figures(services, rows)}
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """Build the documents that the dashboard shows."""
 
+    chat_log: ChatLog
+    operations: Operations
+    mode: str
 
-def figures(services: Services, rows: list[Row]) -> Document:
-    """Return the sums, the models and the state."""
-    history = services.chat_log.history
-    return {
-        "totals": history.totals.document(),
-        "since": history.since,
-        "models": by_model(rows),
-        "state": state_of(services),
-    }
+    def snapshot(self) -> Document:
+        """Return the latest chats of all processes, their totals, and the state of this one."""
+        rows = self.chat_log.history.rows()
+        return {"rows": rows, **self.figures(rows)}
 
+    def figures(self, rows: list[Row]) -> Document:
+        """Return the totals, the models and the state."""
+        history = self.chat_log.history
+        return {
+            "totals": history.totals.document(),
+            "since": history.since,
+            "models": by_model(rows),
+            "state": self.state(),
+        }
 
-def state_of(services: Services) -> Document:
-    """Return what an operator should know at a glance."""
-    return {
-        "workers": services.chat_log.history.workers,
-        "worker": services.chat_log.history.own.worker,
-        "store_degraded": bool(getattr(services.store, "is_degraded", False)),
-        "open_breakers": services.upstream.breakers.open_ones(),
-        "mode": services.policy.mode,
-        "stopping": services.drain.is_stopping,
-        "shows_text": services.chat_log.shows_text,
-    }
+    def state(self) -> Document:
+        """Return the state of this process."""
+        return {
+            "workers": self.chat_log.history.workers,
+            "worker": self.chat_log.history.own.worker,
+            "store_degraded": self.operations.store.is_degraded,
+            "open_breakers": self.operations.breakers.open_count(),
+            "mode": self.mode,
+            "stopping": self.operations.drain.is_stopping,
+            "shows_text": self.chat_log.shows_text,
+        }
 
 
 class Feed:
-    """Tells one viewer everything once, and then what is new."""
+    """The updates of one viewer: first all rows, then only new ones."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, snapshots: Snapshots) -> None:
+        self._snapshots = snapshots
         self._seen: dict[str, int] = {}
         self._state: Document | None = None
 
     async def news(self) -> Document | None:
-        """Return what the viewer does not know yet, or None if there is nothing."""
-        await self._services.chat_log.history.refresh()
-        rows = self._services.chat_log.history.rows()
+        """Return the rows that the viewer does not have yet; None if nothing has changed."""
+        history = self._snapshots.chat_log.history
+        await history.refresh()
+        rows = history.rows()
         new = [row for row in rows if row["number"] > self._seen.get(row["worker"], -1)]
-        state = state_of(self._services)
+        state = self._snapshots.state()
         if not new and state == self._state:
             return None
         self._state = state
         for row in new:
             self._seen[row["worker"]] = max(row["number"], self._seen.get(row["worker"], -1))
-        return {"rows": new, **figures(self._services, rows)}
+        return {"rows": new, **self._snapshots.figures(rows)}

@@ -1,4 +1,4 @@
-"""The client's side of an exchange: the one owner of its `receive` and `send`."""
+"""The client of a request, over ASGI: the one owner of its `receive` and `send`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -9,29 +9,25 @@ from starlette.types import Message, Receive, Scope, Send
 
 from chat_proxy.errors import ClientGone, RequestTooLarge, UnsupportedContentEncoding
 from chat_proxy.http.headers import RawHeaders, values_of
+from chat_proxy.http.server.cycle import REFUSED, SHORTCUTS
 from chat_proxy.proxy.lifecycle.admission import Admission
 from chat_proxy.proxy.lifecycle.cancellation import Cancellation
 from chat_proxy.proxy.request_context import RequestContext
 
-# What the server's protocol puts into the scope: the error by which it refused the request's rest,
-# and as an extension shorter ways than ASGI's messages. Other servers have neither.
-REFUSED = "chat_proxy.refused"
-SHORTCUTS = "chat_proxy.shortcuts"
-
 
 class Shortcuts(Protocol):
-    """What our own server does for a request beside ASGI's messages."""
+    """What our own server offers besides ASGI's messages."""
 
     def take_whole(self) -> bytes | None:
-        """Return the body if all of it is there: no message for it, and nothing to wait for."""
+        """Return the body if all of it has arrived, None otherwise."""
         ...
 
     def answer(self, status: int, headers: RawHeaders, body: bytes) -> bool:
-        """Send a whole answer with its length, in one step; False if the client is not ready."""
+        """Send a whole answer with its length; return False if the client is not ready."""
         ...
 
     def watch(self, lost: Callable[[], None]) -> None:
-        """Have `lost` called when the connection is gone: cheaper than a task that waits."""
+        """Call `lost` when the connection is gone: cheaper than a task that waits for it."""
         ...
 
     def abort(self) -> None:
@@ -40,7 +36,7 @@ class Shortcuts(Protocol):
 
 
 class AsgiClient:
-    """Reads one request's body and writes its answer."""
+    """Read a request's body and write its answer."""
 
     __slots__ = (
         "_receive",
@@ -48,24 +44,38 @@ class AsgiClient:
         "_shortcuts",
         "headers",
         "held_bytes",
+        "path",
         "scope",
         "started",
         "values",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, *, uses_shortcuts: bool = True
+    ) -> None:
         self.scope = scope
         self.headers = cast("RawHeaders", scope["headers"])
         self.values = values_of(self.headers)
         """The first value of each header."""
+        root: str = scope.get("root_path", "")
+        path: str = scope["path"]
+        self.path = path.removeprefix(root) if root else path
+        """The path below the one that the app is mounted at."""
         self.started = False
         self.held_bytes = 0
         self._receive = receive
         self._send = send
-        self._shortcuts: Shortcuts | None = (scope.get("extensions") or {}).get(SHORTCUTS)
+        extensions = scope.get("extensions") if uses_shortcuts else None
+        self._shortcuts: Shortcuts | None = (extensions or {}).get(SHORTCUTS)
+
+    @property
+    def raw_path(self) -> bytes:
+        """The path as the client wrote it, below the one that the app is mounted at."""
+        raw_path: bytes = self.scope["raw_path"]
+        return raw_path.removeprefix(self.scope.get("root_path", "").encode())
 
     def take_body(self, max_bytes: int, admission: Admission) -> bytes | None:
-        """Return the whole body if it is there already, as most are; raise if it is too large."""
+        """Return the whole body if it has arrived, as most have; raise if it is too large."""
         self._refuse_encodings()
         body = self._shortcuts.take_whole() if self._shortcuts is not None else None
         if body is not None:
@@ -81,7 +91,9 @@ class AsgiClient:
         self._hold(len(piece), max_bytes, admission)
         if not message.get("more_body", False):
             return piece
-        held = BytesIO()  # it lends its value without a copy; joined pieces would be there twice
+        held = (
+            BytesIO()
+        )  # it returns its value without a copy; joined pieces would take twice the memory
         held.write(piece)
         while message.get("more_body", False):
             message = await self._next()
@@ -100,11 +112,11 @@ class AsgiClient:
         return int(length) if length.isdigit() else 0
 
     def _hold(self, size: int, max_bytes: int, admission: Admission) -> None:
-        """Reserve room for a body of this size, or raise what stands against it."""
+        """Reserve memory for a body of this size, or raise why that is not possible."""
         if size > max_bytes:
             raise RequestTooLarge(f"At most {max_bytes} bytes are accepted.")
         if size > self.held_bytes:
-            admission.take(size - self.held_bytes)
+            admission.reserve(size - self.held_bytes)
             self.held_bytes = size
 
     async def _next(self) -> Message:
@@ -114,30 +126,30 @@ class AsgiClient:
         return message
 
     def watch(
-        self, context: RequestContext, exchange: Coroutine[Any, Any, None]
+        self, context: RequestContext, answering: Coroutine[Any, Any, None]
     ) -> Awaitable[None]:
-        """Run the exchange and end it when the client leaves; the body must have been read."""
+        """Run a coroutine, cancelled when the client disconnects; the body must have been read."""
         context.record.phase = "ttfb"
         if self._shortcuts is None:
-            return self._beside_a_watcher(context.interrupt, exchange)
-        self._shortcuts.watch(context.interrupt.client_left)
-        return exchange
+            return self._run_with_watcher(context.cancellation, answering)
+        self._shortcuts.watch(context.cancellation.client_left)
+        return answering
 
-    async def _beside_a_watcher(
-        self, interrupt: Cancellation, exchange: Coroutine[Any, Any, None]
+    async def _run_with_watcher(
+        self, cancellation: Cancellation, answering: Coroutine[Any, Any, None]
     ) -> None:
-        watcher = asyncio.get_running_loop().create_task(self._stop_when_gone(interrupt))
+        watcher = asyncio.get_running_loop().create_task(self._cancel_when_gone(cancellation))
         try:
-            await exchange
+            await answering
         finally:
             watcher.cancel()
 
-    async def _stop_when_gone(self, interrupt: Cancellation) -> None:
+    async def _cancel_when_gone(self, cancellation: Cancellation) -> None:
         await self.until_gone()
-        interrupt.client_left()
+        cancellation.client_left()
 
     async def until_gone(self) -> None:
-        """Wait until the client has left; call it only behind the body."""
+        """Wait until the client has disconnected; call it only after reading the body."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
@@ -147,7 +159,7 @@ class AsgiClient:
         self.started = True
 
     def write(self, chunk: bytes) -> Awaitable[None]:
-        """Send a piece of the body, waiting while the client does not take it."""
+        """Send a piece of the body, waiting while the client does not read it."""
         return self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     def end(self, chunk: bytes = b"") -> Awaitable[None]:
@@ -155,7 +167,7 @@ class AsgiClient:
         return self._send({"type": "http.response.body", "body": chunk, "more_body": False})
 
     async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
-        """Send a whole answer; its length is told with it."""
+        """Send a whole answer with its length."""
         if self._shortcuts is not None and self._shortcuts.answer(status, headers, body):
             self.started = True
             return
@@ -163,12 +175,12 @@ class AsgiClient:
         await self.end(body)
 
     async def abort(self) -> None:
-        """Break the connection, so that nobody takes half an answer for a whole one."""
+        """Break the connection, so that half an answer does not pass for a whole one."""
         if self._shortcuts is not None:
             self._shortcuts.abort()
             await self.until_gone()
 
 
 def with_length(status: int, headers: RawHeaders, body: bytes) -> RawHeaders:
-    """Return the headers of a whole answer, its length among them unless it can have no body."""
+    """Return the headers of a whole answer with its length, unless it can have no body."""
     return headers if status == 204 else [*headers, (b"content-length", b"%d" % len(body))]

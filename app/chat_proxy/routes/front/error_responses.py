@@ -1,7 +1,4 @@
-"""Our errors as clients read them: OpenAI's shape, as an answer or as a stream's last event.
-
-`ERROR_HANDLERS` say the same for FastAPI's own routes.
-"""
+"""Errors in OpenAI's format: as a response, or as the last event of a stream."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -11,15 +8,15 @@ import orjson
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
-from chat_proxy.errors import ClientGone, MethodNotAllowed, NotFound, ProxyError
+from chat_proxy.errors import ClientGone, InternalError, MethodNotAllowed, NotFound, ProxyError
 from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.upstream.usage import StreamTap
 
-FAREWELL_SECONDS = 2
+SEND_SECONDS = 2
 DONE = b"data: [DONE]\n\n"
 NOTHING_COMPACTED = (b"x-chat-proxy-compaction", b"none")
-"""Said with an error that no record of a request tells of."""
+"""The header of an error response that has no record."""
 
 Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
 
@@ -30,7 +27,7 @@ def error_body(error: ProxyError) -> bytes:
 
 
 def error_headers(error: ProxyError, body: bytes) -> RawHeaders:
-    """Return the headers that go with it."""
+    """Return the headers of an error response."""
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(body)),
@@ -46,7 +43,7 @@ def error_headers(error: ProxyError, body: bytes) -> RawHeaders:
 
 
 async def send_error(error: ProxyError, context: RequestContext) -> None:
-    """Tell the client, in whatever form the exchange still allows."""
+    """Send an error in the form that is still possible; break the connection if none is."""
     record = context.record
     record.code = error.code
     if isinstance(error, ClientGone):
@@ -54,7 +51,7 @@ async def send_error(error: ProxyError, context: RequestContext) -> None:
         await context.sink.abort()
         return
     try:
-        async with asyncio.timeout(FAREWELL_SECONDS):
+        async with asyncio.timeout(SEND_SECONDS):
             await _send(error, context)
     except TimeoutError:
         await context.sink.abort()
@@ -76,15 +73,15 @@ async def _send(error: ProxyError, context: RequestContext) -> None:
 
 
 def last_event(error: ProxyError, tap: StreamTap) -> bytes:
-    """Return the error as the stream's last event, nothing if the stream said all it had."""
+    """Return the error as the stream's last event; empty if the stream was complete."""
     if tap.done:
         return b""
-    open_line = b"\n\n" if tap.stands_in_a_line else b""
+    open_line = b"\n\n" if tap.is_inside_event else b""
     return open_line + b"data: " + error_body(error) + b"\n\n" + DONE
 
 
 async def _answer_refusal(_: Request, error: Exception) -> Response:
-    """Answer what Starlette refuses."""
+    """Answer an HTTPException that Starlette raised for an unknown path or method."""
     assert isinstance(error, HTTPException)
     if error.status_code != 405:
         return response_of(NotFound())
@@ -97,20 +94,20 @@ async def _answer_error(_: Request, error: Exception) -> Response:
     return response_of(error)
 
 
-async def _answer_mistake(_: Request, __: Exception) -> Response:
-    """Answer a mistake of ours without a word about its inside; it is raised again and logged."""
-    return response_of(ProxyError("The proxy made a mistake; its log says where."))
+async def _answer_bug(_: Request, __: Exception) -> Response:
+    """Answer a bug in the proxy without details; Starlette raises it again and it is logged."""
+    return response_of(InternalError())
 
 
 def response_of(error: ProxyError) -> Response:
-    """Return the error as a response of its own."""
+    """Return the error as a Starlette response."""
     body = error_body(error)
-    told = [*error_headers(error, body), NOTHING_COMPACTED]
-    return Response(body, error.status, {name.decode(): value.decode() for name, value in told})
+    headers = [*error_headers(error, body), NOTHING_COMPACTED]
+    return Response(body, error.status, {name.decode(): value.decode() for name, value in headers})
 
 
 ERROR_HANDLERS: Final[dict[int | type[Exception], Handler]] = {
     HTTPException: _answer_refusal,
     ProxyError: _answer_error,
-    Exception: _answer_mistake,
+    Exception: _answer_bug,
 }

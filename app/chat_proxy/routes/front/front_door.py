@@ -1,6 +1,6 @@
-"""The front door of `/v1`: every request gets an id, a record, an owner and an answer.
+"""The front door of `/v1`: every request gets an id, a record, a caller and an answer.
 
-A plain ASGI class before FastAPI's own routing, which the hot path has no use for.
+A pure ASGI middleware: it serves the API's paths itself and passes all others on to FastAPI.
 """
 
 import asyncio
@@ -11,11 +11,10 @@ from typing import Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from chat_proxy.errors import MethodNotAllowed, NotFound, ProxyError
-from chat_proxy.http.headers import values_of
+from chat_proxy.errors import InternalError, MethodNotAllowed, NotFound, ProxyError
 from chat_proxy.proxy.lifecycle.cancellation import Cancellation
 from chat_proxy.proxy.request_context import RequestContext
-from chat_proxy.proxy.routing.caller import NOBODY
+from chat_proxy.proxy.routing.caller import ANONYMOUS
 from chat_proxy.proxy.services import Services
 from chat_proxy.routes.forward import is_plain
 from chat_proxy.routes.front.asgi_client import AsgiClient
@@ -24,13 +23,13 @@ from chat_proxy.routes.front.identity import Gate
 from chat_proxy.telemetry.logs import log_each, log_exception
 from chat_proxy.telemetry.record import RequestRecord
 
-# Of its own, so that nobody who seeds the common one makes ids repeat.
+# A generator of its own, so that code which seeds the common one does not make ids repeat.
 _IDS = Random()  # noqa: S311 - ids need to differ, not to be secret
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
 class Endpoint(Protocol):
-    """What answers one path, or all paths below one."""
+    """Answers one path, or all paths below one."""
 
     route: str
     methods: frozenset[str]
@@ -41,18 +40,18 @@ class Endpoint(Protocol):
 
 
 class UnknownPath:
-    """Answers paths that are not there."""
+    """Answers paths that do not exist."""
 
     route = "unknown"
     methods = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"})
 
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:  # noqa: ARG002 - as all endpoints
-        """Say so."""
+        """Raise NotFound."""
         raise NotFound
 
 
 class FrontDoor:
-    """Serves the API's paths and hands all others to the app behind it."""
+    """Answer requests to `/v1`; pass all others on to the app."""
 
     def __init__(
         self,
@@ -60,106 +59,105 @@ class FrontDoor:
         endpoints: Mapping[str, Endpoint],
         gate: Gate,
         services: Services,
+        *,
+        uses_shortcuts: bool = True,
     ) -> None:
+        """Use the server's shortcuts only if no middleware is outside of the front door."""
         self._app = app
+        self._uses_shortcuts = uses_shortcuts
         self._exact = {path: it for path, it in endpoints.items() if not path.endswith("/")}
         self._below = {path: it for path, it in endpoints.items() if path.endswith("/")}
-        self._nothing = UnknownPath()
+        self._unknown = UnknownPath()
         self._gate = gate
-        self.services = services
-        self._turn = services.upstream.write_batch
-        self._concluded: list[RequestRecord] = []
+        self._deadlines = services.forwarding.deadlines
+        self._drain = services.drain
+        self._admission = services.admission
+        self._metrics = services.metrics
+        self._chat_log = services.chat_log
+        self._finished: list[RequestRecord] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request for the API, or let it through; what goes wrong is told the client."""
+        """Answer a request; every error becomes a response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if not scope["path"].startswith("/v1/"):
-            await self._app(scope, receive, with_request_id(scope, send))
+        client = AsgiClient(scope, receive, send, uses_shortcuts=self._uses_shortcuts)
+        if not client.path.startswith("/v1/"):
+            await self._app(scope, receive, with_request_id(client, send))
             return
-        endpoint = self._endpoint(scope)
-        client = AsgiClient(scope, receive, send)
-        context = new_context(endpoint.route, client, self.services.deadlines.loop)
+        endpoint = self._exact.get(client.path) or self._endpoint_above(client.raw_path)
+        context = new_context(endpoint.route, client, self._deadlines.loop)
         try:
-            with context.interrupt:
-                self.services.metrics.begin()
+            with context.cancellation:
                 self._admit(endpoint, context)
                 await endpoint(context, client)
         except ProxyError as error:
             await send_error(error, context)
-        except Exception as error:  # noqa: BLE001 - the last line before the client
+        except Exception as error:  # noqa: BLE001 - the client gets an answer whatever happens
             log_exception("request failed by a mistake in the proxy", error)
-            await send_error(ProxyError("The proxy made a mistake; its log says where."), context)
+            await send_error(InternalError(), context)
         finally:
-            self._conclude(context, client)
+            self._finish(context, client)
 
-    def _endpoint(self, scope: Scope) -> Endpoint:
-        endpoint = self._exact.get(scope["path"])
-        if endpoint is not None:
-            return endpoint
-        raw_path = scope["raw_path"]
+    def _endpoint_above(self, raw_path: bytes) -> Endpoint:
+        """Return the endpoint of all paths below one, if the path has no second meaning."""
         if is_plain(raw_path):
             for path, below in self._below.items():
                 if raw_path.startswith(path.encode()):
                     return below
-        return self._nothing
+        return self._unknown
 
     def _admit(self, endpoint: Endpoint, context: RequestContext) -> None:
-        """Let the request in, or raise what stands against it."""
-        self.services.drain.enter(context.interrupt)
+        """Identify the caller, or raise why the request is refused."""
+        self._drain.enter(context.cancellation)
         context.caller = self._gate.caller(context.headers, context.query)
         context.record.tenant = context.caller.tenant
         if context.record.method not in endpoint.methods:
             raise MethodNotAllowed(endpoint.methods)
 
-    def _conclude(self, context: RequestContext, client: AsgiClient) -> None:
-        """Let go of what the request held, and say what happened to it."""
-        services, record = self.services, context.record
-        services.drain.leave(context.interrupt)
-        services.admission.give_back(client.held_bytes)
+    def _finish(self, context: RequestContext, client: AsgiClient) -> None:
+        """Release what the request held, and have its record reported."""
+        record = context.record
+        self._drain.leave(context.cancellation)
+        self._admission.release(client.held_bytes)
         record.finish()
-        self._concluded.append(record)
-        if self._turn.is_over:
-            self._tell()
-        elif len(self._concluded) == 1:
-            services.deadlines.loop.call_soon(self._tell)
+        self._finished.append(record)
+        if len(self._finished) == 1:
+            self._deadlines.loop.call_soon(self._report)
 
-    def _tell(self) -> None:
-        """Count and log what ended in this turn of the loop: together it costs less."""
-        records, self._concluded = self._concluded, []
-        if not records:
-            return  # somebody was quicker than the loop
+    def _report(self) -> None:
+        """Count and log finished requests, after their answers have been written."""
+        records, self._finished = self._finished, []
         for record in records:
             try:
-                self.services.metrics.observe(record)
-                self.services.chat_log.add(record)
-            except Exception as error:  # noqa: BLE001 - the client has its answer already
+                self._metrics.observe(record)
+                self._chat_log.add(record)
+            except Exception as error:  # noqa: BLE001 - metering fails open: the answer is sent
                 log_exception("request could not be counted", error)
         log_each("request", [record.log_fields() for record in records])
 
 
 def new_context(route: str, client: AsgiClient, loop: asyncio.AbstractEventLoop) -> RequestContext:
-    """Return a visit whose caller is not known yet."""
+    """Return the context of a request whose caller is not identified yet."""
     scope = client.scope
     record = RequestRecord(request_id(client.values), route, scope["method"])
     query = scope["query_string"]
     return RequestContext(
-        record, NOBODY, client.headers, client.values, query, client, Cancellation(loop)
+        record, ANONYMOUS, client.headers, client.values, query, client, Cancellation(loop)
     )
 
 
 def request_id(values: Mapping[bytes, bytes]) -> str:
-    """Return the client's request id if its headers have a harmless one, else a new one."""
+    """Return the client's request id if it sent a harmless one, else a new one."""
     given = values.get(b"x-request-id")
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given.decode("ascii")
     return _IDS.getrandbits(128).to_bytes(16).hex()
 
 
-def with_request_id(scope: Scope, send: Send) -> Send:
-    """Return a `send` that puts the request's id on an answer that has no record."""
-    header = (b"x-request-id", request_id(values_of(scope["headers"])).encode("ascii"))
+def with_request_id(client: AsgiClient, send: Send) -> Send:
+    """Return a `send` that adds the request id to an answer that has no record."""
+    header = (b"x-request-id", request_id(client.values).encode("ascii"))
 
     async def send_with_id(message: Message) -> None:
         if message["type"] == "http.response.start":

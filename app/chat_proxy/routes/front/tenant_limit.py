@@ -1,4 +1,4 @@
-"""How many requests of one tenant are answered at once, so that one flood does not drown others."""
+"""A limit on one tenant's concurrent requests, so that a flood does not starve other tenants."""
 
 from collections import Counter
 
@@ -9,27 +9,30 @@ from chat_proxy.routes.front.front_door import Endpoint
 
 
 class TenantLimit:
-    """The requests that are being answered, by tenant."""
+    """Count running requests, keyed by tenant; a tenant without any has no entry.
+
+    A tenant can only fill its own count.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._running: Counter[str] = Counter()
 
     def enter(self, tenant: str) -> None:
-        """Count one more, or raise TooManyRequests."""
+        """Count a request as running, or raise TooManyRequests."""
         if self._running[tenant] >= self._most:
             raise TooManyRequests(retry_after=1)
         self._running[tenant] += 1
 
     def leave(self, tenant: str) -> None:
-        """Count one less, and forget a tenant who has none."""
+        """Count a request as finished; remove a tenant without running requests."""
         self._running[tenant] -= 1
         if not self._running[tenant]:
             del self._running[tenant]
 
 
 class LimitedEndpoint:
-    """An endpoint that answers a tenant only so many requests at once."""
+    """An endpoint with a limit on concurrent requests per tenant."""
 
     def __init__(self, endpoint: Endpoint, requests: TenantLimit) -> None:
         self.route = endpoint.route
@@ -38,7 +41,7 @@ class LimitedEndpoint:
         self._requests = requests
 
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
-        """Answer, or refuse before the body is read."""
+        """Answer the request, or refuse it before its body is read."""
         tenant = context.caller.tenant
         self._requests.enter(tenant)
         try:

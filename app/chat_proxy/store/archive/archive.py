@@ -1,8 +1,8 @@
-"""The archive: the originals of what was compacted, in files that people and agents can read.
+"""The archive: the originals of compacted messages, in files that people and agents can read.
 
-All work happens on a thread of its own: a request waits for it no longer than the bound, and one
-that is cancelled leaves it undisturbed. When the archive is full, the oldest files give way; only
-the day's own file never does, so a text that does not fit beside it is refused.
+All work runs on one thread. The time that a request waits for it is bounded, and a cancelled
+request does not interrupt it. When the archive is full, the oldest files are deleted, but never
+the current day's file: a text that does not fit beside it is refused.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from chat_proxy.store.archive.dialog import DialogPlace, Span, append_span, find_span, purge_dialog
 from chat_proxy.store.archive.files import Folders, alone_in_archive
 from chat_proxy.store.archive.results import file_of, path_of, purge_results, write_result
-from chat_proxy.store.archive.space import make_room
+from chat_proxy.store.archive.space import free_space
 from chat_proxy.store.base import StoreUnavailable
 from chat_proxy.store.purge_selection import DAY_SECONDS, Purged, Selection
 
@@ -27,18 +27,21 @@ Notice = Callable[[str, str], None]
 
 MAX_BYTES = 1024 * 1024 * 1024
 SWEEP_SECONDS = 3600.0
-# A clock that is off by more when the next sweep is due has jumped, or the machine was asleep.
+# If the clock is off by more than this when a sweep is due, it has jumped or the machine has slept.
 JUMP_SECONDS = 600.0
 WAIT_SECONDS = 5.0
-# Others write too: what they took is seen only by looking at all files.
+# Other processes write too: after this many writes the sizes of all files are read again.
 LOOK_EVERY = 64
 
 Fault = OSError | ValueError | TypeError | RecursionError
-"""A disk that fails; a name or a message that cannot be written."""
+"""A disk error, or a name or message that cannot be written."""
 
 
 class Archive:
-    """Keeps originals for some days and up to some bytes; what fails is a notice and no more."""
+    """Stores originals, limited by age and bytes; a failure is only a notice.
+
+    All tenants share the bytes. Every original records its tenant, by which it is purged.
+    """
 
     def __init__(
         self,
@@ -62,11 +65,11 @@ class Archive:
         self._used_bytes = 0
 
     async def open(self) -> None:
-        """Begin to sweep, now and regularly."""
+        """Start sweeping, now and regularly."""
         self._sweeping = asyncio.create_task(self._sweep_regularly())
 
     async def close(self) -> None:
-        """Finish what has begun, and no more."""
+        """Finish the work that has started and drop the rest."""
         self._is_closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
@@ -82,26 +85,26 @@ class Archive:
         start: int = 0,
         after: str | None = None,
     ) -> DialogPlace | None:
-        """Keep a span of a conversation once; return where it lies, whoever put it there.
+        """Store a span of a conversation once; return its place, even if another call stored it.
 
-        `start` counts the client's messages before it; `after` names the span before it.
+        `start` is the number of the client's messages before it; `after` names the span before it.
         """
         span = Span(tenant, chain_id, messages, start, after)
         return await self._within_bound("archive_dialog", partial(self._keep_dialog, span))
 
     async def keep_result(self, tenant: str, name: str, text: str) -> Path | None:
-        """Keep a tool result under its id once; return its file."""
+        """Store a tool result under its id once and return its file."""
         work = partial(self._keep_result, tenant, name, text)
         return await self._within_bound("archive_result", work)
 
     async def sweep(self) -> None:
-        """Delete what is too old, and the oldest of what is too much."""
+        """Delete files that are too old, and the oldest ones if the archive is too large."""
         await self._within_bound("archive_sweep", self._sweep, is_bounded=False)
 
     async def purge(self, selection: Selection) -> Purged:
-        """Delete what is selected; raise StoreUnavailable if that cannot be.
+        """Delete the selected originals, or raise StoreUnavailable.
 
-        A day's file goes by age when its last line does.
+        The age of a day's file is that of its last line.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -110,7 +113,7 @@ class Archive:
             raise StoreUnavailable(f"{self._folder}: {error.strerror}") from None
 
     async def _sweep_regularly(self) -> None:
-        """Sweep by a clock that goes on as clocks do: one that has jumped may jump back."""
+        """Sweep at intervals, but not right after the clock has jumped: it may jump back."""
         due = self._clock()
         while True:
             if abs(self._clock() - due) < JUMP_SECONDS:
@@ -121,7 +124,7 @@ class Archive:
     async def _within_bound(
         self, operation: str, work: Callable[[], T], *, is_bounded: bool = True
     ) -> T | None:
-        """Do the work on its thread and wait for it no longer than the bound."""
+        """Return the result of the work, run on the thread, or None after the time limit."""
         if self._is_closed:
             return None
         loop = asyncio.get_running_loop()
@@ -129,7 +132,7 @@ class Archive:
         wait_seconds = self._wait_seconds if is_bounded else None
         done, _ = await asyncio.wait({task}, timeout=wait_seconds)
         if not done:
-            # What has not begun never will: texts must not pile up before a disk that is stuck.
+            # Drop work that has not started: texts must not pile up while the disk hangs.
             task.cancel()
             self._notice(operation, "slow")
             return None
@@ -145,50 +148,50 @@ class Archive:
         lines = span.lines()
         if not lines:
             return None
-        with self._alone() as folders:
+        with self._locked() as folders:
             place = find_span(folders.dialog, lines)
             if place is None:
-                self._take(folders, len(lines))
+                self._reserve(folders, len(lines))
                 place = append_span(folders.dialog, span.tenant, lines, self._clock())
         return place
 
     def _keep_result(self, tenant: str, name: str, text: str) -> Path:
         file, content = file_of(name), text.encode("utf-8", "replace")
-        with self._alone() as folders:
+        with self._locked() as folders:
             if folders.results.entry(file):
-                # It is in use, and so as good as new.
+                # It is used again, so its retention starts again.
                 folders.results.touch(file, self._clock())
             else:
-                self._take(folders, len(content))
+                self._reserve(folders, len(content))
                 write_result(folders.results, tenant, name, content, self._clock())
         return self._folder / path_of(name)
 
     def _sweep(self) -> None:
         now = self._clock()
         old = Selection(before=now - self._retention_seconds)
-        with self._alone() as folders:
+        with self._locked() as folders:
             for folder in folders.both:
-                folder.date_back(now)
+                folder.fix_future_times(now)
             _purge(folders, old, now)
-            self._used_bytes = make_room(folders, 0, self._max_bytes, now)
+            self._used_bytes = free_space(folders, 0, self._max_bytes, now)
 
     def _purge(self, selection: Selection) -> Purged:
         self._writes = 0
-        with self._alone() as folders:
+        with self._locked() as folders:
             return _purge(folders, selection, self._clock())
 
-    def _take(self, folders: Folders, size: int) -> None:
-        """Take so many bytes for a new text, from the oldest files if need be, or raise OSError."""
+    def _reserve(self, folders: Folders, size: int) -> None:
+        """Reserve bytes for a new text, deleting the oldest files if needed, or raise OSError."""
         if self._writes % LOOK_EVERY == 0:
             self._used_bytes = folders.bytes
         self._writes += 1
         if self._used_bytes + size > self._max_bytes:
-            self._used_bytes = make_room(folders, size, self._max_bytes, self._clock())
+            self._used_bytes = free_space(folders, size, self._max_bytes, self._clock())
         if self._used_bytes + size > self._max_bytes:
             raise OSError(errno.EDQUOT, "the archive is full")
         self._used_bytes += size
 
-    def _alone(self) -> AbstractContextManager[Folders]:
+    def _locked(self) -> AbstractContextManager[Folders]:
         return alone_in_archive(self._folder, self._wait_seconds)
 
 
@@ -200,7 +203,7 @@ def _purge(folders: Folders, selection: Selection, now: float) -> Purged:
 
 
 def _guarded(work: Callable[[], T]) -> T | Fault:
-    """Return the error instead of raising it into a thread that nobody watches."""
+    """Return the error instead of raising it, since the result may not be awaited."""
     try:
         return work()
     except (OSError, ValueError, TypeError, RecursionError) as error:
@@ -208,6 +211,6 @@ def _guarded(work: Callable[[], T]) -> T | Fault:
 
 
 def _reason(error: Fault) -> str:
-    """Name the fault by a word that tells nothing of the text."""
+    """Return a name for the fault that reveals nothing of the text."""
     number = error.errno if isinstance(error, OSError) else None
     return errno.errorcode.get(number or 0, type(error).__name__).lower()

@@ -1,20 +1,17 @@
-"""Conversations in the archive: a file of lines for every day, and beside it where each span lies.
+"""Conversations in the archive: a file of lines for each day, with an index of its spans.
 
-A line that is deleted leaves an empty one: the numbers of the others stand in prompts.
+A deleted line becomes an empty line, because prompts mention the numbers of the other lines.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
-import orjson
-
-from chat_proxy.store.archive.files import DIALOG, Entry, Folder, dialog_to_read
+from chat_proxy.chat.body.json_writer import serialise
+from chat_proxy.store.archive.files import DIALOG, Entry, Folder
 from chat_proxy.store.purge_selection import Purged, Selection
 
 _NAME = r"[\w.:-]{1,128}"
@@ -29,10 +26,10 @@ _INDEX_LINE = re.compile(rf"[0-9a-f]{{64}} ({_NAME}) \d+ \d+\n".encode())
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Messages that lie one behind the other in a client's conversation, as the client sent them.
+    """Consecutive messages of a client's conversation, as the client sent them.
 
-    `chain_id` names the history up to the last of them, `after` the one before the first if that
-    was archived too. Names come from the content, so no two histories have the same.
+    `chain_id` names the history up to the last message; `after` names the history before the first
+    one, if that was archived too. Names are derived from the content, so they are unique.
     """
 
     tenant: str
@@ -42,21 +39,21 @@ class Span:
     after: str | None = None
 
     def lines(self) -> bytes:
-        """Return a line for each message, or raise ValueError if a name is not a plain one."""
+        """Return a line for each message, or raise ValueError if a name has other characters."""
         names = (self.tenant, self.chain_id, self.after or "none")
         if not all(_PLAIN.fullmatch(name) for name in names):
-            raise ValueError("not a name for the archive")
+            raise ValueError("not a valid name for the archive")
         after = f',"after":"{self.after}"' if self.after else ""
         head = f'{{"tenant":"{self.tenant}","chain":"{self.chain_id}"{after},"index":'.encode()
         return b"".join(
-            b'%b%d,"message":%b}\n' % (head, index, _written(message))
+            b'%b%d,"message":%b}\n' % (head, index, serialise(message))
             for index, message in enumerate(self.messages, self.start)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class DialogPlace:
-    """Where a span lies: a file, named from the archive's folder, and its lines, from 1 on."""
+    """The place of a span: a file, relative to the archive's folder, and line numbers from 1."""
 
     file: str
     first: int
@@ -64,7 +61,7 @@ class DialogPlace:
 
 
 def find_span(folder: Folder, lines: bytes) -> DialogPlace | None:
-    """Return where these very lines were put."""
+    """Return the place where exactly these lines are stored, if they are."""
     known = re.compile(rb"%b \S+ (\d+) (\d+)\n" % _key(lines))
     for day in reversed(days(folder)):
         for line in folder.lines(_index_of(day.name)):
@@ -74,7 +71,7 @@ def find_span(folder: Folder, lines: bytes) -> DialogPlace | None:
 
 
 def append_span(folder: Folder, tenant: str, lines: bytes, at: float) -> DialogPlace:
-    """Append lines to the day's file; when they are on the disk, say so in its index."""
+    """Append lines to the day's file; once they are on disk, add them to its index."""
     name = day_file(at)
     folder.append(name, lines, at)
     last = folder.count_lines(name)
@@ -85,12 +82,12 @@ def append_span(folder: Folder, tenant: str, lines: bytes, at: float) -> DialogP
 
 
 def day_file(at: float) -> str:
-    """Return the file of a day in UTC."""
+    """Return the file name of a day in UTC."""
     return f"{datetime.fromtimestamp(at, UTC).date().isoformat()}.jsonl"
 
 
 def days(folder: Folder) -> list[Entry]:
-    """Return the files of all days, the oldest first, each at most as young as its name."""
+    """Return the files of all days, oldest first, none dated after the day in its name."""
     return [
         Entry(entry.name, entry.size, min(entry.at, end))
         for entry in folder.entries()
@@ -107,7 +104,7 @@ def remove_day(folder: Folder, day: Entry) -> Purged:
 
 
 def purge_dialog(folder: Folder, selection: Selection) -> Purged:
-    """Delete what is selected: whole files, or the lines of one tenant out of them."""
+    """Delete the selected files, or the lines of one tenant in them."""
     purged = Purged()
     for day in days(folder):
         if selection.is_old(day.at):
@@ -116,56 +113,22 @@ def purge_dialog(folder: Folder, selection: Selection) -> Purged:
     return purged
 
 
-def read_dialog(root: Path, tenant: str, chain_id: str) -> list[dict[str, Any]]:
-    """Return a history's messages as the client sent them, as far back as the archive goes."""
-    try:
-        with dialog_to_read(root) as folder:
-            wanted = _histories(folder, tenant, chain_id)
-            found = {
-                int(head[4]): json.loads(line[head.end() : -2])
-                for head, line in _lines_of(folder, tenant)
-                if head[2] in wanted
-            }
-    except FileNotFoundError:
-        return []
-    return [found[index] for index in sorted(found)]
-
-
-def _histories(folder: Folder, tenant: str, chain_id: str) -> set[bytes]:
-    """Return the name of a history and of those that it goes on from."""
-    after = {head[2]: head[3] for head, _ in _lines_of(folder, tenant)}
-    wanted: set[bytes] = set()
-    name: bytes | None = chain_id.encode()
-    while name is not None and name not in wanted:
-        wanted.add(name)
-        name = after.get(name)
-    return wanted
-
-
-def _lines_of(folder: Folder, tenant: str) -> Iterator[tuple[re.Match[bytes], bytes]]:
-    for day in days(folder):
-        for line in folder.lines(day.name):
-            head = _HEAD.match(line)
-            if head and head[1] == tenant.encode():
-                yield head, line
-
-
 def _empty(folder: Folder, day: Entry, selection: Selection) -> Purged:
-    """Empty the selected lines; their index goes first, as it points at them."""
+    """Empty the selected lines, after deleting the index entries that point to them."""
     index = _index_of(day.name)
     others = (
         line for line in folder.lines(index) if not _is_selected(line, _INDEX_LINE, selection)
     )
     folder.replace(index, others, day.at)
-    gone = Purged()
+    purged = Purged()
     whole_bytes = 0
     for line in folder.lines(day.name):
         whole_bytes += len(line)
         if _is_selected(line, _HEAD, selection):
-            gone += Purged(lines=1, bytes=len(line) - 1)
-    if gone.lines or whole_bytes < day.size:
+            purged += Purged(lines=1, bytes=len(line) - 1)
+    if purged.lines or whole_bytes < day.size:
         folder.replace(day.name, _emptied(folder, day.name, selection), day.at)
-    return gone
+    return purged
 
 
 def _emptied(folder: Folder, name: str, selection: Selection) -> Iterator[bytes]:
@@ -174,11 +137,11 @@ def _emptied(folder: Folder, name: str, selection: Selection) -> Iterator[bytes]
 
 
 def _is_selected(line: bytes, form: re.Pattern[bytes], selection: Selection) -> bool:
-    """Tell whether a line is to go: one that says no owner may be the tenant's too."""
+    """Return whether a line is selected; one without a readable owner may be the tenant's."""
     if line == b"\n":
         return False
     found = form.match(line)
-    return selection.is_theirs(found[1].decode() if found else None)
+    return selection.may_belong_to_tenant(found[1].decode() if found else None)
 
 
 def _end_of_day(name: str) -> float | None:
@@ -197,11 +160,3 @@ def _index_of(name: str) -> str:
 
 def _key(lines: bytes) -> bytes:
     return sha256(lines).hexdigest().encode()
-
-
-def _written(message: Mapping[str, Any]) -> bytes:
-    """Write a message so that it reads the same again: people's letters as such if that can be."""
-    try:
-        return orjson.dumps(message)
-    except TypeError:
-        return json.dumps(message, separators=(",", ":")).encode()

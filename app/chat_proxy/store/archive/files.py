@@ -1,4 +1,4 @@
-"""The archive's folders: held by descriptors, never reached through links, their owner's alone."""
+"""The archive's folders: accessed by descriptor, never through links, private to their owner."""
 
 import errno
 import fcntl
@@ -18,13 +18,13 @@ DRAFT = ".draft"
 CHUNK_BYTES = 256 * 1024
 POLL_SECONDS = 0.01
 
-_SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_SAFE_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file: its name, its size, and when it was last written."""
+    """A file with its size and the time of its last write."""
 
     name: str
     size: int
@@ -32,18 +32,18 @@ class Entry:
 
 
 class Folder:
-    """The plain files of one folder; links and all else in it are as if they were not there."""
+    """The regular files of one folder; links and everything else in it are ignored."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def entries(self) -> list[Entry]:
-        """Return all files, drafts included, by name."""
+        """Return all files, drafts included, sorted by name."""
         found = (self.entry(name) for name in self._names())
         return [entry for entry in found if entry]
 
     def entry(self, name: str) -> Entry | None:
-        """Return one file, if there is one of this name."""
+        """Return the file of this name, if there is one."""
         try:
             found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -53,7 +53,7 @@ class Folder:
         return Entry(name, found.st_size, found.st_mtime)
 
     def lines(self, name: str) -> Iterator[bytes]:
-        """Yield a file's lines; one that was not finished is none."""
+        """Yield the complete lines of a file."""
         if self.entry(name) is None:
             return
         with (
@@ -63,7 +63,7 @@ class Folder:
             yield from (line for line in file if line.endswith(b"\n"))
 
     def count_lines(self, name: str) -> int:
-        """Return how many lines a file has; of a few hundred megabytes in less than a second."""
+        """Return the number of lines; a few hundred megabytes take less than a second."""
         count = 0
         with self._opened(name, os.O_RDONLY) as descriptor:
             while chunk := os.read(descriptor, CHUNK_BYTES):
@@ -71,9 +71,9 @@ class Folder:
         return count
 
     def append(self, name: str, text: bytes, at: float) -> None:
-        """Append whole lines, all or none of them, behind the last line that was finished."""
+        """Append whole lines, all or none of them, after the last complete line."""
         with self._opened(name, os.O_RDWR | os.O_CREAT | os.O_APPEND) as descriptor:
-            end = _cut_half_line(descriptor)
+            end = _cut_partial_line(descriptor)
             try:
                 _write(descriptor, [text], at)
             except OSError:
@@ -83,7 +83,7 @@ class Folder:
             os.fsync(self._descriptor)
 
     def replace(self, name: str, texts: Iterable[bytes], at: float) -> None:
-        """Write a file anew; whoever opens it finds the old one or the whole new one."""
+        """Replace a file atomically: readers find the old content or the whole new content."""
         draft = f"{name}{DRAFT}"
         self.remove(draft)
         try:
@@ -96,22 +96,22 @@ class Folder:
         os.fsync(self._descriptor)
 
     def touch(self, name: str, at: float) -> None:
-        """Have a file count as written now."""
+        """Set the time of a file's last write."""
         os.utime(name, (at, at), dir_fd=self._descriptor, follow_symlinks=False)
 
-    def date_back(self, now: float) -> None:
-        """Have files that a wrong clock dated far ahead count as written now, or they never age."""
+    def fix_future_times(self, now: float) -> None:
+        """Set files that a wrong clock dated far in the future to now; else they never expire."""
         for entry in self.entries():
             if entry.at > now + CLOCK_SLACK:
                 self.touch(entry.name, now)
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a link of that name, if there is one."""
+        """Delete the file or link of this name, if there is one."""
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._descriptor)
 
     def remove_drafts(self) -> None:
-        """Remove what somebody who was killed left half written; for who is alone here."""
+        """Delete the drafts of killed processes; the caller must hold the lock."""
         for name in self._names():
             if name.endswith(DRAFT):
                 self.remove(name)
@@ -122,8 +122,8 @@ class Folder:
 
     @contextmanager
     def _opened(self, name: str, flags: int) -> Iterator[int]:
-        """Open a plain file that has no other name."""
-        descriptor = os.open(name, flags | _SAFELY, 0o600, dir_fd=self._descriptor)
+        """Open a regular file that has no other hard link."""
+        descriptor = os.open(name, flags | _SAFE_FLAGS, 0o600, dir_fd=self._descriptor)
         try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
@@ -135,27 +135,27 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where conversations lie, and where tool results do."""
+    """The folder of conversations and the folder of tool results."""
 
     dialog: Folder
     results: Folder
 
     @property
     def bytes(self) -> int:
-        """What all files take up."""
+        """The size of all files."""
         return sum(entry.size for folder in self.both for entry in folder.entries())
 
     @property
     def both(self) -> tuple[Folder, Folder]:
-        """The one and the other."""
+        """Both folders."""
         return self.dialog, self.results
 
 
 @contextmanager
 def alone_in_archive(root: Path, wait_seconds: float) -> Iterator[Folders]:
-    """Make the folders and let one process at a time work in them; raise OSError otherwise."""
+    """Create the folders and hold their lock, or raise OSError."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _closing(os.open(root, _FOLDER)) as top:
+    with _closing(os.open(root, _FOLDER_FLAGS)) as top:
         for name in (DIALOG, RESULTS):
             with suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=top)
@@ -164,15 +164,8 @@ def alone_in_archive(root: Path, wait_seconds: float) -> Iterator[Folders]:
             yield Folders(Folder(dialog), Folder(results))
 
 
-@contextmanager
-def dialog_to_read(root: Path) -> Iterator[Folder]:
-    """Open the folder of conversations, making and locking nothing."""
-    with _closing(os.open(root, _FOLDER)) as top, _opened_folder(top, DIALOG) as dialog:
-        yield Folder(dialog)
-
-
 def _opened_folder(top: int, name: str) -> AbstractContextManager[int]:
-    return _closing(os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=top))
+    return _closing(os.open(name, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=top))
 
 
 @contextmanager
@@ -184,7 +177,7 @@ def _closing(descriptor: int) -> Iterator[int]:
 
 
 def _lock(descriptor: int, wait_seconds: float) -> None:
-    """Wait for the lock, but not for one who was stopped while holding it."""
+    """Wait for the lock, but not forever: its holder may be a stopped process."""
     deadline = time.monotonic() + wait_seconds
     while True:
         try:
@@ -204,8 +197,8 @@ def _write(descriptor: int, texts: Iterable[bytes], at: float) -> None:
     os.fsync(descriptor)
 
 
-def _cut_half_line(descriptor: int) -> int:
-    """Cut off a line that was not finished, by one who was killed; return where the file ends."""
+def _cut_partial_line(descriptor: int) -> int:
+    """Cut off the partial line of a killed process and return the new size of the file."""
     size = end = os.fstat(descriptor).st_size
     while end:
         start = max(0, end - CHUNK_BYTES)

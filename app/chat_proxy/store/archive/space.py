@@ -1,4 +1,4 @@
-"""Room in the archive: the oldest files give way to new texts."""
+"""Freeing space in the archive by deleting its oldest files."""
 
 from collections.abc import Iterator
 
@@ -6,14 +6,14 @@ from chat_proxy.store.archive.dialog import day_file, days, remove_day
 from chat_proxy.store.archive.files import Entry, Folders
 from chat_proxy.store.archive.results import forget_owners, remove_result, results
 
-# Some room beyond what is asked for, so that not every new text looks at all files.
+# More space is freed than needed, so that not every new text has to scan all files.
 FILLED = 0.9
 
 
-def make_room(folders: Folders, size: int, max_bytes: int, now: float) -> int:
-    """Remove the oldest files if so many bytes do not fit; return how many are in use.
+def free_space(folders: Folders, size: int, max_bytes: int, now: float) -> int:
+    """Delete the oldest files if `size` more bytes do not fit; return the bytes in use.
 
-    Nothing is removed for a text that would not fit even so.
+    Nothing is deleted for a text that would not fit anyway.
     """
     used = folders.bytes
     if used + size <= max_bytes:
@@ -31,7 +31,7 @@ def make_room(folders: Folders, size: int, max_bytes: int, now: float) -> int:
 
 
 def _removable(folders: Folders, now: float) -> Iterator[Entry]:
-    """Yield all but the day's own file: the numbers of its lines would begin anew."""
+    """Yield all files except the current day's: its line numbers would start again."""
     today = day_file(now)
     yield from (day for day in days(folders.dialog) if day.name != today)
     yield from results(folders.results)

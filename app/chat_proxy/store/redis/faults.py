@@ -1,10 +1,10 @@
-"""What can go wrong with Redis, by few names."""
+"""The faults of Redis, reduced to a few names."""
 
 from dataclasses import dataclass
 
 from redis import exceptions as errors
 
-# What the library lets through: its own errors, the network's, and answers that make no sense.
+# What the library raises: its own errors, network errors, and ValueError for invalid answers.
 FAULTS = (errors.RedisError, errors.RedisClusterException, OSError, ValueError)
 
 _REASONS: list[tuple[tuple[type[Exception], ...], str]] = [
@@ -13,7 +13,7 @@ _REASONS: list[tuple[tuple[type[Exception], ...], str]] = [
     ((errors.AuthenticationError, errors.AuthorizationError, errors.NoPermissionError), "denied"),
     ((errors.OutOfMemoryError,), "full"),
     ((errors.ReadOnlyError,), "read_only"),
-    # Only a client that knows no cluster ever sees it.
+    # Only a client without cluster support gets this.
     ((errors.MovedError,), "moved"),
     ((errors.ClusterError, errors.RedisClusterException), "unavailable"),
     ((errors.ConnectionError, OSError), "unavailable"),
@@ -22,13 +22,13 @@ _REASONS: list[tuple[tuple[type[Exception], ...], str]] = [
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An error as a value."""
+    """An error as a value, for returning instead of raising."""
 
     error: Exception
 
     @property
     def reason(self) -> str:
-        """The fault's name, from a closed set."""
+        """The name of the fault, from a closed set."""
         for kinds, name in _REASONS:
             if isinstance(self.error, kinds):
                 return name
@@ -36,6 +36,6 @@ class Fault:
 
     @property
     def is_answer(self) -> bool:
-        """Whether the server itself refused: it is there, and other questions may do better."""
+        """Whether the server itself refused: it is up, and other commands may succeed."""
         refused = isinstance(self.error, errors.ResponseError)
         return refused and not isinstance(self.error, errors.ClusterError)

@@ -1,10 +1,10 @@
-"""The Redis servers that a URL names: one, the master that Sentinels name, or a cluster.
+"""The Redis servers of a URL: one server, a master found through Sentinels, or a cluster.
 
     redis://[user:password@]host[:6379][/database]
     redis+sentinel://[user:password@]host[:26379][,host…]/service[/database][?sentinel_password=…]
     redis+cluster://[user:password@]host[:6379][,host…]
 
-`rediss` in place of `redis` speaks TLS, with `?ca=`, `cert=` and `key=` for files of one's own.
+`rediss` instead of `redis` uses TLS; `?ca=`, `cert=` and `key=` name certificate files.
 """
 
 import re
@@ -23,8 +23,8 @@ from chat_proxy.store.base import StoreUnavailable
 
 CONNECTIONS = 32
 CONNECT_SECONDS = 2.0
-# One that is stuck must leave time to ask the next one where the others are: a Sentinel within a
-# request's patience, a cluster's server within that of the question whether the cluster is back.
+# A server that hangs must leave time to ask the next one: a Sentinel within the time that a request
+# waits for the store, a cluster node within the time of the probe that ends an outage.
 SENTINEL_SECONDS = 0.08
 NODE_SECONDS = 0.5
 _PORTS = {"": 6379, "cluster": 6379, "sentinel": 26379}
@@ -34,10 +34,10 @@ Address = tuple[str, int]
 
 
 class Servers(Protocol):
-    """Redis servers, asked the same way whatever their number."""
+    """One or several Redis servers behind the same interface."""
 
     async def get(self, names: list[str]) -> list[bytes | None]:
-        """Return the values in the names' order; what is no string is None."""
+        """Return the values in the order of the names; None for a missing key or another type."""
         ...
 
     async def run(self, *command: str | bytes | int) -> Any:
@@ -45,7 +45,7 @@ class Servers(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Return if all answer."""
+        """Return if all servers answer, else raise."""
         ...
 
     async def close(self) -> None:
@@ -54,15 +54,15 @@ class Servers(Protocol):
 
 
 class OneServer:
-    """One Redis, or the master that Sentinels name."""
+    """One Redis server, or the master that Sentinels name."""
 
     def __init__(self, client: Redis, sentinel: Sentinel | None = None) -> None:
-        # The library's own annotations end where commands begin.
+        # The library's annotations do not cover commands.
         self._client: Any = client
         self._sentinel = sentinel
 
     async def get(self, names: list[str]) -> list[bytes | None]:
-        """Return the values by one command."""
+        """Return the values with one command."""
         return cast("list[bytes | None]", await self._client.execute_command("MGET", *names))
 
     async def run(self, *command: str | bytes | int) -> Any:
@@ -70,7 +70,7 @@ class OneServer:
         return await self._client.execute_command(*command)
 
     async def ping(self) -> None:
-        """Return if the server answers."""
+        """Return if the server answers, else raise."""
         await self._client.execute_command("PING")
 
     async def close(self) -> None:
@@ -87,28 +87,28 @@ class Cluster:
         self._client: Any = client
 
     async def get(self, names: list[str]) -> list[bytes | None]:
-        """Return the values by one pipeline for each server, in which no command crosses slots."""
+        """Return the values with one pipeline for each server, where no command crosses slots."""
         return cast("list[bytes | None]", await self._client.mget_nonatomic(names))
 
     async def run(self, *command: str | bytes | int) -> Any:
-        """Run a command where its key is at home."""
+        """Run a command on the server of its key."""
         return await self._client.execute_command(*command)
 
     async def ping(self) -> None:
-        """Return if all masters answer."""
+        """Return if all masters answer, else raise."""
         await self._client.execute_command("PING", target_nodes=RedisCluster.PRIMARIES)
 
     async def close(self) -> None:
         """Close all connections."""
         await self._client.aclose()
-        # After a fault the library takes itself for closed and leaves its connections open.
+        # After a fault the library considers itself closed and leaves its connections open.
         for kind in ("nodes_cache", "startup_nodes"):
             await self._client.nodes_manager.aclose(kind)
 
 
 @dataclass(frozen=True, slots=True)
 class RedisUrl:
-    """What a URL says."""
+    """The parts of a Redis URL."""
 
     kind: str
     addresses: list[Address]
@@ -119,7 +119,7 @@ class RedisUrl:
 
     @classmethod
     def read(cls, url: str) -> "RedisUrl":
-        """Read a URL; raise StoreUnavailable, without any password in its text, if it is wrong."""
+        """Parse a URL, or raise StoreUnavailable with a message that contains no password."""
         try:
             parts, netloc = _split(url)
             scheme, _, kind = parts.scheme.partition("+")
@@ -128,7 +128,7 @@ class RedisUrl:
         except (ValueError, KeyError):
             raise StoreUnavailable("a Redis URL must be redis://host:port/database") from None
         if scheme not in ("redis", "rediss"):
-            raise StoreUnavailable("a Redis URL begins with redis or rediss")
+            raise StoreUnavailable("a Redis URL must begin with redis or rediss")
         if not kind and len(addresses) > 1:
             raise StoreUnavailable("several hosts need redis+cluster:// or redis+sentinel://")
         options = _options(parts, {"sentinel_password"} if kind == "sentinel" else set(), scheme)
@@ -143,14 +143,14 @@ class RedisUrl:
 
 
 def _split(url: str) -> tuple[SplitResult, str]:
-    """Return a URL without its hosts, and these: newer Pythons refuse a list with IPv6 in it."""
+    """Split a URL into the rest and its hosts: newer Pythons refuse host lists with IPv6."""
     head, _, rest = url.partition("://")
     netloc = re.split("[/?#]", rest, maxsplit=1)[0]
     return urlsplit(f"{head}://{rest[len(netloc) :]}"), netloc
 
 
 def servers_of(url: RedisUrl) -> Servers:
-    """Return the servers that the URL names, not connected yet; or raise StoreUnavailable."""
+    """Return the servers of a URL, not connected yet, or raise StoreUnavailable."""
     if url.kind == "cluster":
         return _cluster(url)
     if url.kind == "sentinel":
@@ -163,7 +163,7 @@ def servers_of(url: RedisUrl) -> Servers:
 
 def _cluster(url: RedisUrl) -> Cluster:
     if _database(url.path):
-        raise StoreUnavailable("a Redis Cluster has no databases but 0")
+        raise StoreUnavailable("a Redis Cluster has only database 0")
     nodes = [ClusterNode(host, port) for host, port in url.addresses]
     connection = {**_connection(url), **_at_most(NODE_SECONDS)}
     return Cluster(RedisCluster(startup_nodes=nodes, **connection, retry=_no_retry()))
@@ -183,10 +183,10 @@ def _sentinel(url: RedisUrl) -> OneServer:
 
 
 def _connection(url: RedisUrl) -> dict[str, Any]:
-    """Return what every connection is made with.
+    """Return the options of every connection.
 
-    No timeout for answers: whoever asks sets the bound. The older protocol and no greeting, so that
-    a new connection costs no round trip more than its login.
+    No timeout for answers: the caller sets it. The older protocol and no client information, so
+    that a new connection costs no round trip besides its login.
     """
     return {
         **url.login,
@@ -195,7 +195,7 @@ def _connection(url: RedisUrl) -> dict[str, Any]:
         "driver_info": None,
         "socket_timeout": None,
         "socket_connect_timeout": CONNECT_SECONDS,
-        # One more than are in use at once: for the question whether the server is back.
+        # One more than requests use at once, for the probe that ends an outage.
         "max_connections": CONNECTIONS + 1,
     }
 
@@ -225,17 +225,17 @@ def _database(path: list[str]) -> int:
     if not path:
         return 0
     if len(path) > 1 or not (path[0].isascii() and path[0].isdigit()):
-        raise StoreUnavailable("a Redis database is a number")
+        raise StoreUnavailable("a Redis database must be a number")
     return int(path[0])
 
 
 def _options(parts: SplitResult, allowed: set[str], scheme: str) -> dict[str, str]:
-    """Return the URL's options by the names that the library has for them."""
+    """Return the options of a URL under the library's names for them."""
     files = _FILES if scheme == "rediss" else {}
     options = {}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name in files and not Path(value).is_file():
-            raise StoreUnavailable(f"{name}: no such file as {value}")
+            raise StoreUnavailable(f"{name}: there is no file {value}")
         if name not in files and name not in allowed:
             raise StoreUnavailable(f"a {parts.scheme}:// URL has no option {name!r}")
         options[files.get(name, name)] = value

@@ -1,4 +1,4 @@
-"""The SQLite file itself: its place, its form, and the secret that lies beside it."""
+"""The SQLite file: its schema, its backups, and the secret beside it."""
 
 import fcntl
 import os
@@ -14,8 +14,8 @@ from chat_proxy.store.base import StoreUnavailable
 SCHEMA_VERSION = 2
 SECRET_BYTES = 32
 BACKUP_SECONDS = 5 * 86_400
-# What leads from each version to the next. A row of unknown owner has none, one that is nobody's
-# has an empty one; one of which nobody knows when it was written is taken for old.
+# The migration from each schema version to the next. `owner` is NULL if unknown, and empty if the
+# row belongs to no tenant. `written` is 0 if unknown, so that such a row counts as old.
 _STEPS = (
     """
 CREATE TABLE rows (
@@ -38,21 +38,25 @@ PRAGMA user_version = 2;
 
 
 def connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
-    """Return a connection that begins no transaction by itself and leaves no deleted text."""
+    """Return a connection without implicit transactions that overwrites deleted data."""
     connection = sqlite3.connect(
         path, timeout=wait_seconds, isolation_level=None, check_same_thread=False
     )
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA secure_delete = ON")
+    try:
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA secure_delete = ON")
+    except BaseException:  # a damaged file is noticed here
+        connection.close()
+        raise
     return connection
 
 
 @contextmanager
-def alone_in(folder: Path, path: Path) -> Iterator[None]:
-    """Make the folder and let one starter at a time work in it; raise StoreUnavailable if it fails.
+def locked_folder(folder: Path, path: Path) -> Iterator[None]:
+    """Create the folder and hold its lock; raise StoreUnavailable if either fails.
 
-    Two who find the same damaged file would otherwise both set it aside, the second one the
-    first one's new file.
+    Without the lock, two starting processes that find a damaged file would both move it away, and
+    the second one would move the new file of the first.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -68,54 +72,54 @@ def alone_in(folder: Path, path: Path) -> Iterator[None]:
         raise StoreUnavailable(f"{path}: {error}") from None
 
 
-def make_ready(path: Path, wait_seconds: float, now: float) -> bool:
-    """Bring the file to this version's form; return whether a damaged one was set aside for it."""
+def open_or_replace(path: Path, wait_seconds: float, now: float) -> bool:
+    """Migrate the file to the current schema; return whether a damaged file was moved away."""
     try:
         _migrate(path, wait_seconds, now)
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
-        _set_aside(path, now)
+        _move_away(path, now)
         _migrate(path, wait_seconds, now)
         return True
     return False
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tell whether the file is no database, or no whole one."""
+    """Return whether the file is corrupt or not a database."""
     return name_of(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
 
 
 def is_full(error: sqlite3.Error) -> bool:
-    """Tell whether the file or its disk holds no more."""
+    """Return whether the file or its disk is full."""
     return name_of(error).startswith("SQLITE_FULL")
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Tell whether somebody else holds the file, which passes."""
+    """Return whether another connection holds the file, which is temporary."""
     return name_of(error).startswith("SQLITE_BUSY")
 
 
 def name_of(error: sqlite3.Error) -> str:
-    """Return SQLite's own name for the error."""
+    """Return SQLite's name for the error."""
     return getattr(error, "sqlite_errorname", "") or type(error).__name__
 
 
 def log_bytes(path: Path) -> int:
-    """Return the size of the write-ahead log beside the file; 0 if there is none."""
+    """Return the size of the write-ahead log; 0 if there is none."""
     try:
         return path.with_name(f"{path.name}-wal").stat().st_size
     except OSError:
         return 0
 
 
-def left_beside(path: Path) -> list[Path]:
-    """Return the copies of the file that lie beside it: damaged ones, and those of old forms."""
+def copies_of(path: Path) -> list[Path]:
+    """Return the copies beside the file: damaged files, and backups of older schemas."""
     return [*path.parent.glob(f"{escape(path.name)}.corrupt-*"), *_backups_of(path)]
 
 
 def _migrate(path: Path, wait_seconds: float, now: float) -> None:
-    """Bring the file to this version's form in one step or not at all, keeping a copy of before."""
+    """Migrate the file to the current schema in one transaction, after a backup."""
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     with closing(connect(path, wait_seconds)) as connection:
         version = _version_of(connection)
@@ -130,26 +134,26 @@ def _migrate(path: Path, wait_seconds: float, now: float) -> None:
                 connection.execute(statement)
         connection.execute("COMMIT")
         connection.execute("SELECT count(*) FROM (SELECT 1 FROM rows LIMIT 1)").fetchone()
-    _forget_backups(path, now)
+    _delete_old_backups(path, now)
 
 
-def _back_up(connection: sqlite3.Connection, place: Path, now: float) -> None:
-    place.unlink(missing_ok=True)
-    os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    with closing(sqlite3.connect(place)) as copy:
+def _back_up(connection: sqlite3.Connection, backup: Path, now: float) -> None:
+    backup.unlink(missing_ok=True)
+    os.close(os.open(backup, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    with closing(sqlite3.connect(backup)) as copy:
         connection.backup(copy)
-    os.utime(place, (now, now))
+    os.utime(backup, (now, now))
 
 
 def _backups_of(path: Path) -> list[Path]:
     return list(path.parent.glob(f"{escape(path.name)}.v[0-9]*"))
 
 
-def _forget_backups(path: Path, now: float) -> None:
-    """Delete old copies: what is in them must not outlive its time by much."""
-    for place in _backups_of(path):
-        if place.stat().st_mtime <= now - BACKUP_SECONDS:
-            place.unlink(missing_ok=True)
+def _delete_old_backups(path: Path, now: float) -> None:
+    """Delete old backups: data in them must not outlive its retention by much."""
+    for backup in _backups_of(path):
+        if backup.stat().st_mtime <= now - BACKUP_SECONDS:
+            backup.unlink(missing_ok=True)
 
 
 def _version_of(connection: sqlite3.Connection) -> int:
@@ -157,21 +161,21 @@ def _version_of(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _set_aside(path: Path, now: float) -> None:
-    """Move a damaged file out of the way, never delete it."""
+def _move_away(path: Path, now: float) -> None:
+    """Rename a damaged file; it is never deleted here."""
     path.rename(path.with_name(f"{path.name}.corrupt-{int(now)}"))
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def secret_beside(path: Path) -> bytes:
-    """Return the secret that lies beside the file, made once; two starters agree on one."""
+def read_or_create_secret(path: Path) -> bytes:
+    """Return the secret beside the file, created once even if two processes start together."""
     place = path.with_name(path.name + ".secret")
     if not place.exists():
         _make_secret(place)
     secret = place.read_bytes()
     if len(secret) < SECRET_BYTES:
-        raise StoreUnavailable(f"{place}: too short for a secret")
+        raise StoreUnavailable(f"{place}: is too short for a secret")
     return secret
 
 

@@ -1,7 +1,7 @@
-"""A store in one SQLite file, shared by all processes of a machine.
+"""A store in one SQLite file, shared by all processes on a machine.
 
-Work happens on two threads of its own, one that reads and one that writes: a request waits for it
-no longer than the bound, and a request that is cancelled leaves it undisturbed.
+It uses two threads, one for reading and one for writing. The time that a request waits for them is
+bounded, and a cancelled request does not interrupt a write.
 """
 
 import asyncio
@@ -12,18 +12,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from chat_proxy.store.base import CLOCK_SLACK, LONGEST_LIFE, Addresses, Rows, Seal
+from chat_proxy.store.base import CLOCK_SLACK, MAX_TTL_SECONDS, Addresses, Rows, Seal
 from chat_proxy.store.purge_selection import Purged, Selection
 from chat_proxy.store.sqlite.file import (
-    alone_in,
     connect,
     is_busy,
     is_damage,
     is_full,
+    locked_folder,
     log_bytes,
-    make_ready,
     name_of,
-    secret_beside,
+    open_or_replace,
+    read_or_create_secret,
 )
 from chat_proxy.store.sqlite.purge import purge_file
 
@@ -44,7 +44,7 @@ _SWEEP = """DELETE FROM rows WHERE (kind, key) IN
 
 
 class SqliteStore:
-    """Keeps sealed rows in a file; what fails is a miss and a notice."""
+    """Stores sealed rows in a file; a failure is a miss and a notice."""
 
     def __init__(
         self,
@@ -70,16 +70,16 @@ class SqliteStore:
 
     @property
     def is_in_trouble(self) -> bool:
-        """Whether the file is damaged, or did not take what it was last given."""
+        """Whether the file is closed or damaged, or refused the last value."""
         return self._is_off or self._is_refusing
 
     @property
     def log_bytes(self) -> int:
-        """How much the write-ahead log takes up."""
+        """The size of the write-ahead log."""
         return log_bytes(self._path)
 
     async def open(self) -> None:
-        """Open the file, setting a corrupt one aside; raise StoreUnavailable if that cannot be."""
+        """Open the file, moving a corrupt one away, or raise StoreUnavailable."""
         loop = asyncio.get_running_loop()
         secret = await loop.run_in_executor(self._threads["put"], self._open)
         self._seal = Seal(secret)
@@ -87,7 +87,7 @@ class SqliteStore:
         self._is_off = False
 
     async def close(self) -> None:
-        """Write what waits, and close the file."""
+        """Write pending values and close the file."""
         self._is_off = True
         loop = asyncio.get_running_loop()
         for thread in self._threads.values():
@@ -97,34 +97,34 @@ class SqliteStore:
         self._connections.clear()
 
     async def get_many(self, kind: str, keys: list[bytes]) -> Rows:
-        """Return the values that are there, whole and not expired."""
+        """Return the values that exist, are intact and have not expired."""
         return await self._within_bound("get", {}, self._get_many, kind, keys)
 
     async def put(
         self, kind: str, key: bytes, value: bytes, ttl_seconds: float, owner: str | None = None
     ) -> bool:
-        """Keep a value; return whether it was kept in time.
+        """Store a value and return whether it was stored in time.
 
-        The owner is the tenant it goes with; "" if it is nobody's. One of unknown owner goes
-        with whoever is purged first.
+        `owner` is the tenant whose purge deletes the row; "" if it belongs to no tenant. The purge
+        of any tenant deletes a row whose owner is unknown (None).
         """
         return await self._within_bound(
             "put", False, self._put, kind, key, value, ttl_seconds, owner
         )
 
     async def purge(self, selection: Selection) -> Purged:
-        """Delete rows so that no byte of them stays; raise StoreUnavailable if that cannot be."""
+        """Delete rows so that none of their bytes stay, or raise StoreUnavailable."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads["put"], purge_file, self._path, selection)
 
     def address(self, *parts: bytes) -> bytes:
-        """Return the key that stands for these parts; the file must be open."""
+        """Return the key for these parts; the store must be open."""
         return self._addresses.of(*parts)
 
     async def _within_bound(
         self, operation: str, otherwise: T, work: Callable[..., T], *arguments: object
     ) -> T:
-        """Do the work on its thread and wait for it no longer than the bound."""
+        """Return the result of the work, run on its thread, or `otherwise` after the time limit."""
         if self._is_off:
             return otherwise
         loop = asyncio.get_running_loop()
@@ -136,7 +136,7 @@ class SqliteStore:
                 task.cancel()
             raise
         if not done:
-            # What has not begun never will: values must not pile up before a file that is locked.
+            # Drop work that has not started: values must not pile up while the file is locked.
             task.cancel()
             self._notice(operation, "slow")
             return otherwise
@@ -149,14 +149,14 @@ class SqliteStore:
         return result
 
     def _guarded(self, work: Callable[..., T], arguments: tuple[object, ...]) -> T | sqlite3.Error:
-        """Return the error instead of raising it into a thread that nobody watches."""
+        """Return the error instead of raising it, since the result may not be awaited."""
         try:
             return work(*arguments)
         except sqlite3.Error as error:
             return error
 
     def _reason(self, error: sqlite3.Error) -> str:
-        """Name the fault; a damaged file is not touched again."""
+        """Return the name of the fault; stop using a damaged file."""
         if is_damage(error):
             self._is_off = True
         return name_of(error).removeprefix("SQLITE_").lower()
@@ -167,10 +167,10 @@ class SqliteStore:
         found: Rows = {}
         now = int(self._clock())
         for start in range(0, len(keys), KEYS_PER_QUERY):
-            some = keys[start : start + KEYS_PER_QUERY]
-            marks = ",".join("?" * len(some))
+            batch = keys[start : start + KEYS_PER_QUERY]
+            marks = ",".join("?" * len(batch))
             rows = self._connection("get").execute(
-                f"{_SELECT} AND key IN ({marks})", (kind, now, *some)
+                f"{_SELECT} AND key IN ({marks})", (kind, now, *batch)
             )
             for key, value, expires, seal in rows:
                 if self._seal.holds(seal, kind, key, value, expires):
@@ -185,7 +185,7 @@ class SqliteStore:
         self, kind: str, key: bytes, value: bytes, ttl_seconds: float, owner: str | None
     ) -> bool:
         now = self._clock()
-        expires = int(now + min(ttl_seconds, LONGEST_LIFE))
+        expires = int(now + min(ttl_seconds, MAX_TTL_SECONDS))
         seal = self._seal.of(kind, key, value, expires)
         row = (kind, key, value, expires, seal, owner, int(now))
         self._puts += 1
@@ -201,12 +201,12 @@ class SqliteStore:
         return True
 
     def _sweep(self, slack_seconds: int) -> None:
-        """Delete what has expired, and what a wrong clock would have stay for ever.
+        """Delete expired rows, and rows that a wrong clock gave an expiry too far in the future.
 
-        What has expired by less than the slack is hidden but not deleted.
+        Rows that expired less than `slack_seconds` ago are hidden but not deleted.
         """
         now = int(self._clock())
-        latest = now + LONGEST_LIFE + CLOCK_SLACK
+        latest = now + MAX_TTL_SECONDS + CLOCK_SLACK
         self._write(_SWEEP, (now - slack_seconds, latest, SWEEP_ROWS))
 
     def _write(self, statement: str, values: tuple[object, ...]) -> None:
@@ -216,13 +216,13 @@ class SqliteStore:
             connection.execute(statement, values)
             connection.execute("COMMIT")
         except BaseException:
-            # A full disk has rolled it back already.
+            # After a full disk SQLite has already rolled back.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
 
     def _connection(self, name: str) -> sqlite3.Connection:
-        """Return the thread's own connection; the one that writes keeps the file in its bounds."""
+        """Return the connection of the thread; the writing one enforces the size limits."""
         if name not in self._connections:
             connection = connect(self._path, self._wait_seconds)
             if name == "put":
@@ -237,8 +237,8 @@ class SqliteStore:
     # On the writing thread, once
 
     def _open(self) -> bytes:
-        with alone_in(self._path.parent, self._path):
-            secret = self._secret or secret_beside(self._path)
-            if make_ready(self._path, self._wait_seconds, self._clock()):
+        with locked_folder(self._path.parent, self._path):
+            secret = self._secret or read_or_create_secret(self._path)
+            if open_or_replace(self._path, self._wait_seconds, self._clock()):
                 self._notice("open", "corrupt")
         return secret

@@ -1,4 +1,4 @@
-"""What an image of a given extent costs, by the rules that vendors and model code publish."""
+"""Image tokens by size, from the rules that vendors and model code publish."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,13 +8,13 @@ from typing import Final
 from chat_proxy.tokens.images.size import Size
 
 Formula = Callable[[Size, str], int]
-"""From extent and detail (empty if unknown) to tokens."""
+"""Maps size and detail (empty if unknown) to tokens."""
 
-_EPSILON: Final = 1e-9  # keeps ceil() where it is when a product lands a hair above a whole number
+_EPSILON: Final = 1e-9  # so that ceil() ignores a rounding error above a whole number
 
 
 def tiles(size: Size, detail: str, *, base: int, tile: int) -> int:
-    """OpenAI's older rule: 512 px tiles after fitting into 2048², then the short side to 768."""
+    """Apply OpenAI's older rule: scale to fit 2048², short side to 768, then 512 px tiles."""
     if detail == "low":
         return base
     width, height = _fit(size, 2048)
@@ -25,9 +25,10 @@ def tiles(size: Size, detail: str, *, base: int, tile: int) -> int:
 def patches(
     size: Size, detail: str, *, multiplier: float = 1.0, budget: int = 6_144, side: int = 2_048
 ) -> int:
-    """OpenAI's newer rule: 32 px patches within a side limit and a budget, times a factor.
+    """Apply OpenAI's newer rule: 32 px patches within a side limit and a budget, times a factor.
 
-    Where two budgets were published the larger one is the default: it guards a window.
+    Where two budgets were published the larger one is the default: too low a count could exceed
+    the window.
     """
     width, height = _fit(size, 512 if detail == "low" else side)
     count = _cells(width, 32) * _cells(height, 32)
@@ -40,12 +41,12 @@ def patches(
 
 
 def chosen(size: Size, detail: str, *, usual: Formula, named: dict[str, Formula]) -> int:
-    """Take the rule that the model has for this detail, else its usual one."""
+    """Apply the model's rule for this detail, else its usual rule."""
     return named.get(detail, usual)(size, detail)
 
 
 def claude(size: Size, detail: str, *, side: int, limit: int) -> int:  # noqa: ARG001
-    """28 px cells of the largest version that keeps both limits; the vendor has no detail."""
+    """Count 28 px cells of the largest scale within both limits; the API has no detail."""
     width, height = size
     scale = min(1.0, side / max(size), sqrt(limit * 784 / (width * height)))
     columns, rows = _cells(width * scale, 28), _cells(height * scale, 28)
@@ -56,7 +57,7 @@ def claude(size: Size, detail: str, *, side: int, limit: int) -> int:  # noqa: A
 
 
 def gemini_2(size: Size, detail: str) -> int:  # noqa: ARG001
-    """258 for a small image, else 258 for each tile of two thirds of the short side."""
+    """Count 258 for a small image, else 258 for each tile of two thirds of the short side."""
     if max(size) <= 384:
         return 258
     unit = max(256, floor(min(size) / 1.5))
@@ -64,17 +65,17 @@ def gemini_2(size: Size, detail: str) -> int:  # noqa: ARG001
 
 
 def flat(size: Size, detail: str, *, tokens: int) -> int:  # noqa: ARG001
-    """Every image costs the same."""
+    """Return the same tokens for every image."""
     return tokens
 
 
 def by_detail(size: Size, detail: str, *, costs: dict[str, int], default: int) -> int:  # noqa: ARG001
-    """Count by the detail alone."""
+    """Return the tokens for the detail, regardless of the size."""
     return costs.get(detail, default)
 
 
 def qwen(size: Size, detail: str, *, factor: int, least: int, most: int) -> int:  # noqa: ARG001
-    """Whole cells after `smart_resize` between two areas, plus the marks before and behind."""
+    """Count cells after `smart_resize` between two areas, plus the start and end tokens."""
     width, height = size
     columns, rows = round(width / factor), round(height / factor)
     if columns * rows * factor**2 > most:
@@ -88,13 +89,13 @@ def qwen(size: Size, detail: str, *, factor: int, least: int, most: int) -> int:
 
 
 def llama_4(size: Size, detail: str) -> int:  # noqa: ARG001
-    """144 for each 336 px tile of the best canvas and for the overview, with separators."""
+    """Count 144 for each 336 px tile of the best canvas and for the overview, with separators."""
     count = _best_canvas(size)
     return 147 if count == 1 else 145 * count + 147
 
 
 def internvl(size: Size, detail: str) -> int:  # noqa: ARG001
-    """256 for each 448 px tile of the grid nearest in aspect, and for the thumbnail."""
+    """Count 256 for each 448 px tile of the grid nearest in aspect ratio, and for the thumbnail."""
     aspect, area = size.width / size.height, size.width * size.height
     best, nearest = 1, float("inf")
     for columns, rows in _INTERNVL_GRIDS:
@@ -107,7 +108,7 @@ def internvl(size: Size, detail: str) -> int:  # noqa: ARG001
 
 
 def _best_canvas(size: Size) -> int:
-    """Take the canvas that enlarges least, else the one that shrinks least; then the smaller."""
+    """Return the tiles of the canvas that enlarges least, else shrinks least; ties: the smaller."""
     scales = [
         (min(336 * columns / size.width, 336 * rows / size.height), columns * rows)
         for columns, rows in _LLAMA_4_GRIDS
@@ -127,10 +128,10 @@ def _cells(length: float, cell: int) -> int:
     return max(1, ceil(length / cell - _EPSILON))
 
 
-def _grids(most: int) -> list[tuple[int, int]]:
-    """Return every grid, columns by rows, of at most `most` cells, small ones first."""
-    sides = range(1, most + 1)
-    grids = [(columns, rows) for columns in sides for rows in sides if columns * rows <= most]
+def _grids(max_cells: int) -> list[tuple[int, int]]:
+    """Return every grid (columns, rows) of at most `max_cells` cells, smallest first."""
+    sides = range(1, max_cells + 1)
+    grids = [(columns, rows) for columns in sides for rows in sides if columns * rows <= max_cells]
     return sorted(grids, key=lambda grid: grid[0] * grid[1])
 
 

@@ -1,15 +1,15 @@
-"""Width and height of an image, read from the few base64 characters that hold them.
+"""Width and height of an image, read from the few base64 characters that contain them.
 
-Only the four-character groups of the wanted bytes are decoded, so a 20 MB photo costs
-microseconds. Whatever is not clean base64 of a known format is None.
+Only the four-character groups of the needed bytes are decoded, so a 20 MB photo takes
+microseconds. Anything but valid base64 of a known format gives None.
 """
 
 from binascii import Error, a2b_base64
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-_MOST_JPEG_SEGMENTS: Final = 64
-_LONGEST_PREFIX: Final = 256
+_MAX_JPEG_SEGMENTS: Final = 64
+_MAX_PREFIX_CHARS: Final = 256
 _HEIF_HEAD_BYTES: Final = 2_048
 _JPEG_WITHOUT_SIZE: Final = frozenset((0xC4, 0xC8, 0xCC))
 
@@ -17,20 +17,20 @@ Peek = Callable[[int, int], bytes]
 
 
 class Size(NamedTuple):
-    """An image's extent in pixels."""
+    """The size of an image in pixels."""
 
     width: int
     height: int
 
 
 def image_size(data: str) -> Size | None:
-    """Return the extent of the image in a data URL or in bare base64, None if it is not told."""
+    """Return the size of the image in a data URL or bare base64, None if it cannot be read."""
     start = _base64_start(data)
     if start is None:
         return None
 
     def peek(offset: int, length: int) -> bytes:
-        """Decode `length` bytes from `offset`; fewer at the end of the data."""
+        """Decode `length` bytes at `offset`; fewer at the end of the data."""
         first = offset // 3
         last = (offset + length + 2) // 3
         group = a2b_base64(data[start + 4 * first : start + 4 * last], strict_mode=True)
@@ -46,7 +46,7 @@ def image_size(data: str) -> Size | None:
 def _base64_start(data: str) -> int | None:
     if data[:5].lower() != "data:":
         return 0
-    comma = data.find(",", 0, _LONGEST_PREFIX)
+    comma = data.find(",", 0, _MAX_PREFIX_CHARS)
     return comma + 1 if data[:comma].lower().endswith(";base64") else None
 
 
@@ -71,23 +71,23 @@ def _gif(head: bytes) -> Size:
 
 
 def _jpeg(peek: Peek) -> Size | None:
-    """Walk from segment to segment, over EXIF and colour profiles, to the frame's header."""
-    at = 2
-    for _ in range(_MOST_JPEG_SEGMENTS):
-        segment = peek(at, 9)
+    """Skip segments such as EXIF and colour profiles up to the frame header."""
+    offset = 2
+    for _ in range(_MAX_JPEG_SEGMENTS):
+        segment = peek(offset, 9)
         if len(segment) < 9 or segment[0] != 0xFF:
             return None
         marker = segment[1]
         if marker == 0xFF:  # a fill byte
-            at += 1
+            offset += 1
         elif 0xC0 <= marker <= 0xCF and marker not in _JPEG_WITHOUT_SIZE:
             return Size(_big(segment[7:9]), _big(segment[5:7]))
-        elif marker == 0xDA:  # the picture itself
+        elif marker == 0xDA:  # start of the image data
             return None
-        elif marker == 0x01 or 0xD0 <= marker <= 0xD9:  # no length follows
-            at += 2
+        elif marker == 0x01 or 0xD0 <= marker <= 0xD9:  # a marker without a length
+            offset += 2
         else:
-            at += 2 + _big(segment[2:4])
+            offset += 2 + _big(segment[2:4])
     return None
 
 
@@ -108,18 +108,20 @@ def _webp(head: bytes) -> Size | None:
 def _bmp(head: bytes) -> Size:
     if _little(head[14:18]) == 12:
         return Size(_little(head[18:20]), _little(head[20:22]))
-    height = int.from_bytes(head[22:26], "little", signed=True)  # negative: stored from the top
+    height = int.from_bytes(head[22:26], "little", signed=True)  # negative: stored top-down
     return Size(_little(head[18:22]), abs(height))
 
 
 def _heif(peek: Peek) -> Size | None:
-    """Return the largest extent that AVIF or HEIC names: grids and thumbnails name theirs too."""
+    """Return the largest size in an AVIF or HEIC header, which also lists tiles and thumbnails."""
     head = peek(0, _HEIF_HEAD_BYTES)
     found: list[Size] = []
-    at = head.find(b"ispe")
-    while at >= 0:
-        found.append(Size(_big(head[at + 8 : at + 12]), _big(head[at + 12 : at + 16])))
-        at = head.find(b"ispe", at + 4)
+    offset = head.find(b"ispe")
+    while offset >= 0:
+        found.append(
+            Size(_big(head[offset + 8 : offset + 12]), _big(head[offset + 12 : offset + 16]))
+        )
+        offset = head.find(b"ispe", offset + 4)
     return max(found, key=lambda size: size.width * size.height, default=None)
 
 

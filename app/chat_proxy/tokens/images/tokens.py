@@ -1,4 +1,4 @@
-"""The tokens of an image by its model's family, from its header; a default for all the rest."""
+"""The tokens of an image by model family and size, with a default for unknown ones."""
 
 import re
 from functools import lru_cache, partial
@@ -10,15 +10,15 @@ from chat_proxy.tokens.model_names import plain_name
 
 DEFAULT_IMAGE_TOKENS: Final = 1_600
 
-_MOST_PIXELS = re.compile(r"(qwen[23]-vl):([0-9]{4,9})")
+_QWEN_MAX_PIXELS = re.compile(r"(qwen[23]-vl):([0-9]{4,9})")
 _NEEDS_NO_SIZE: Final = frozenset(("gemini-3", "gemma-3", "gemma-4", "llava"))
 _OPENAI = re.compile(r"gpt-|o\d|computer-")
 _ANY_SIZE: Final = Size(512, 512)
 
-# The first pattern that the bare name matches decides; dots and dashes in versions are alike.
-# Those who tune a model put their own name before its.
+# For patterns that may follow a prefix: fine-tuned models have one in front of the base name.
 _ANYWHERE: Final = r"(?<![a-z0-9])"
 
+# The first pattern that matches the bare name is used; versions may have dots or dashes.
 _FAMILY_OF_NAME: Final = tuple(
     (re.compile(pattern if pattern.startswith(_ANYWHERE) else rf"\A(?:{pattern})"), family)
     for pattern, family in (
@@ -54,7 +54,7 @@ _FAMILY_OF_NAME: Final = tuple(
 
 
 def image_tokens(data: str, detail: str | None, family: str | None, default: int) -> int:
-    """Return the tokens of one image; `default` where family or extent are not known."""
+    """Return the tokens of one image; `default` if family or size is unknown."""
     formula = _formula(family or "")
     if formula is None or family is None:
         return default
@@ -65,7 +65,7 @@ def image_tokens(data: str, detail: str | None, family: str | None, default: int
 
 @lru_cache(maxsize=1_024)
 def image_family_of(model_name: str) -> str | None:
-    """Return the family that the name tells, None for a name that tells none."""
+    """Return the family that the model name implies, None if it implies none."""
     name = plain_name(model_name)
     for pattern, family in _FAMILY_OF_NAME:
         if found := pattern.search(name):
@@ -74,21 +74,21 @@ def image_family_of(model_name: str) -> str | None:
 
 
 def is_image_family(word: str) -> bool:
-    """Tell whether a registry's word names a family: `gpt-4o`, or `qwen2-vl:1003520` (pixels)."""
+    """Return whether a registry value names a family: `gpt-4o`, or `qwen2-vl:1003520` (pixels)."""
     return _formula(word) is not None
 
 
 @lru_cache(maxsize=1_024)
 def _formula(family: str) -> Formula | None:
-    """Return the family's rule; Qwen's may be told the server's `max_pixels` behind a colon."""
-    limited = _MOST_PIXELS.fullmatch(family)
+    """Return the family's formula; Qwen's may have the server's `max_pixels` after a colon."""
+    limited = _QWEN_MAX_PIXELS.fullmatch(family)
     if limited is None:
         return FORMULAS.get(family)
     usual = FORMULAS[limited[1]]
     assert isinstance(usual, partial)
     assert usual.func is qwen
-    words = dict(usual.keywords)
-    return partial(qwen, **(words | {"most": max(words["least"], int(limited[2]))}))
+    keywords = dict(usual.keywords)
+    return partial(qwen, **(keywords | {"most": max(keywords["least"], int(limited[2]))}))
 
 
 def _is_sizeless(family: str, detail: str) -> bool:

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chat_proxy.chat.body import prefixes as beginnings
-from chat_proxy.chat.body.prefixes import NOTHING, Beginning, BodyPrefixes
-from chat_proxy.chat.body.request import ChatRequest, GrownRequest, RequestLimits, read_request
+from chat_proxy.chat.body import request as requests
+from chat_proxy.chat.body.prefixes import NOTHING, BodyPrefix, BodyPrefixes
+from chat_proxy.chat.body.request import ChatRequest, PrefixedRequest, RequestLimits, read_request
 from chat_proxy.errors import BadRequest, InvalidValue, TooDeep
 from tests.unit.chat.shapes import turn
 
@@ -88,7 +89,7 @@ def test_a_conversation_that_has_grown_is_read_from_where_it_was(way: str, more:
 
     grown = read_request(body(61), LIMITS, memory)
 
-    assert isinstance(grown, GrownRequest)
+    assert isinstance(grown, PrefixedRequest)
     assert "fields" not in vars(grown)
     assert 140 <= grown.conversation.beginning.messages < 180
     assert told(grown) == outcome(body(61))
@@ -114,7 +115,7 @@ def test_messages_may_begin_with_their_content() -> None:
 
     grown = read_request(body(61), LIMITS, knowing(body(60)))
 
-    assert isinstance(grown, GrownRequest)
+    assert isinstance(grown, PrefixedRequest)
     assert told(grown) == outcome(body(61))
 
 
@@ -126,7 +127,7 @@ def test_what_was_changed_is_read_again() -> None:
 
     request = read_request(body, LIMITS, memory)
 
-    assert isinstance(request, GrownRequest)
+    assert isinstance(request, PrefixedRequest)
     assert 60 < request.conversation.beginning.messages <= 120
     assert told(request) == outcome(body)
 
@@ -153,7 +154,7 @@ def test_learning_waits_until_there_is_a_block_more() -> None:
     memory = knowing(body_of(60))
     first = memory.find(body_of(60))
 
-    def after(turns: int) -> Beginning:
+    def after(turns: int) -> BodyPrefix:
         read_request(body_of(turns), LIMITS, memory)
         return memory.find(body_of(turns))
 
@@ -170,7 +171,7 @@ def test_the_same_history_with_tools_behind_is_learned_once() -> None:
     request = read_request(body, LIMITS, memory)
 
     assert memory.find(body) == before._replace(body_bytes=len(body))
-    assert request.lasting == before
+    assert request.next_prefix == before
 
 
 def test_a_request_says_what_it_taught() -> None:
@@ -179,9 +180,9 @@ def test_a_request_says_what_it_taught() -> None:
     first = read_request(body_of(60), LIMITS, memory)
     second = read_request(body_of(90), LIMITS, memory)
 
-    assert first.lasting == memory.find(body_of(60))
-    assert second.lasting == memory.find(body_of(90))
-    assert second.lasting.messages > first.lasting.messages > 100
+    assert first.next_prefix == memory.find(body_of(60))
+    assert second.next_prefix == memory.find(body_of(90))
+    assert second.next_prefix.messages > first.next_prefix.messages > 100
 
 
 @pytest.mark.parametrize(
@@ -255,7 +256,7 @@ def test_what_stands_before_is_not_what_replaces_it_behind() -> None:
     memory = knowing(body(60, b',"user":"' + b"b" * 200 + b'","temperature":true}'))
     grown = read_request(body(61, b"}"), LIMITS, memory)
 
-    assert isinstance(grown, GrownRequest)
+    assert isinstance(grown, PrefixedRequest)
     assert repr(told(grown)) == repr(outcome(body(61, b"}")))
 
 
@@ -336,7 +337,8 @@ def test_limits_hold_for_the_beginning_and_the_rest_together() -> None:
 @contextmanager
 def small_blocks(size: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(beginnings, "BLOCK_BYTES", size)
+        for module in (beginnings, requests):
+            patch.setattr(module, "BLOCK_BYTES", size)
         yield
 
 

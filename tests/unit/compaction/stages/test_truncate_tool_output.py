@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from chat_proxy.chat.details_blocks import folded_results
+from chat_proxy.chat.details_blocks import embedded_results
 from chat_proxy.compaction.stages.stage import StageContext
 from chat_proxy.compaction.stages.truncate_tool_output import (
     TruncateToolOutput,
@@ -200,7 +200,7 @@ def test_a_folded_result_is_cut_inside_its_block(as_list: bool) -> None:
     cut = texts_of(outcome.conversation.fields[1])[-1]
     assert cut.startswith(before)
     assert cut.endswith(after)
-    short, long = folded_results(cut)
+    short, long = embedded_results(cut)
     assert short.text == "short"
     assert byte_count(long.text) <= 200
     assert list(outcome.offloads.values()) == ['"x" ' * 500]

@@ -4,7 +4,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.chat.details_blocks import folded_results
+from chat_proxy.chat.details_blocks import embedded_results
 from chat_proxy.compaction.stages.stage import StageContext
 from chat_proxy.compaction.truncate_text import exceeds
 from tests.unit.chat.shapes import Fields, image, ordinary_messages, result, says, text
@@ -74,7 +74,7 @@ def test_the_limit_holds_for_every_result(
             assert size_of(fields) <= limit
         elif type(fields.get("content")) is str:
             assert not any(
-                exceeds(found.text, limit) for found in folded_results(fields["content"])
+                exceeds(found.text, limit) for found in embedded_results(fields["content"])
             )
 
 

@@ -26,9 +26,9 @@ from chat_proxy.demo.story.tell import (
     SdkClient,
     Stage,
     Story,
-    StoryEnds,
+    StoryFailed,
     make_client,
-    tell_story,
+    run_story,
 )
 from chat_proxy.telemetry.logs import configure_logging
 from chat_proxy.tokens.images.size import image_size
@@ -80,7 +80,7 @@ async def stage(window: int = WINDOW, **options: Any) -> AsyncIterator[Stage]:
 async def told(where: Stage, is_up: Callable[[], bool] = lambda: True) -> str:
     """Tell the story from a thread, as the demo does; return what it says."""
     out = io.StringIO()
-    await asyncio.to_thread(tell_story, where, out, is_up)
+    await asyncio.to_thread(run_story, where, out, is_up)
     return out.getvalue()
 
 
@@ -111,7 +111,7 @@ async def test_every_kind_of_compaction_is_in_the_story(
         assert word in said
     assert f"\n{len(rows)} requests: " in said
     assert said.endswith(
-        f"See it all on {where.root}/dashboard\nThe proxy stays up; Ctrl-C stops it.\n"
+        f"See all requests on {where.root}/dashboard\nThe proxy stays up; Ctrl-C stops it.\n"
     )
 
 
@@ -177,7 +177,7 @@ async def test_a_running_request_is_let_go_when_the_proxy_stops() -> None:
 @pytest.mark.anyio
 async def test_an_output_that_is_closed_ends_it_silently() -> None:
     async with stage() as where:
-        await asyncio.to_thread(tell_story, where, Closed(), lambda: True)
+        await asyncio.to_thread(run_story, where, Closed(), lambda: True)
 
 
 @pytest.mark.anyio
@@ -186,7 +186,7 @@ async def test_a_connection_that_breaks_ends_the_story(monkeypatch: pytest.Monke
     async with httpx.AsyncClient(trust_env=False) as http:
         client = make_client("http://127.0.0.1:1/v1", "anything", http)
 
-        with pytest.raises(StoryEnds):
+        with pytest.raises(StoryFailed):
             await client.ask({})
 
     assert isinstance(client, PlainClient)
@@ -200,7 +200,7 @@ async def test_the_sdk_is_used_where_it_is_installed() -> None:
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"choices": []}', '{"choices": [{}]}'])
 def test_an_answer_without_a_message_ends_the_story(body: str) -> None:
-    with pytest.raises(StoryEnds, match="no message"):
+    with pytest.raises(StoryFailed, match="no message"):
         Reply.of({}, body)
 
 

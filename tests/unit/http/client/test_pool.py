@@ -181,7 +181,7 @@ async def test_queries_and_many_paths_reach_the_model(monkeypatch: pytest.Monkey
             reply = await upstream.send(call)
             while await reply.read_some():
                 pass
-            reply.let_go()
+            reply.release()
         await upstream.close()
 
     assert targets(model) == [f"/v1/models/{number}?a=1&b=%20" for number in range(4)]

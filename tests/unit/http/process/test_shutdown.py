@@ -227,7 +227,7 @@ async def test_at_the_deadline_nobody_waits_for_a_client_that_does_not_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """E1, A20: its last words do not fit anywhere, so its connection is broken."""
-    monkeypatch.setattr("chat_proxy.routes.front.error_responses.FAREWELL_SECONDS", 0.2)
+    monkeypatch.setattr("chat_proxy.routes.front.error_responses.SEND_SECONDS", 0.2)
 
     async def flood(received: Received, line: Line) -> None:
         await begin_stream(line)

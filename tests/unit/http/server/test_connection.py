@@ -36,7 +36,7 @@ async def test_a_client_that_is_gone_is_closed_all_the_same(
 ) -> None:
     monkeypatch.setattr(connection, "LINGER_SECONDS", 0.01)
     loop, transport = asyncio.get_running_loop(), Broken()
-    line = Connection(LIMITS, ServerState(), loop, WriteBatch())
+    line = Connection(LIMITS, ServerState(), loop)
     line.transport, line.flow = transport, Flow(transport, loop, WriteBatch())
 
     line._close_slowly()

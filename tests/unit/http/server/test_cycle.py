@@ -9,16 +9,18 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from chat_proxy.cli.serve import listen, server_of
-from chat_proxy.http.server.cycle import Cycle
+from chat_proxy.http.server.cycle import SHORTCUTS, Cycle
 from chat_proxy.http.server.flow import Flow
 from chat_proxy.http.write_batch import WriteBatch
-from chat_proxy.proxy.lifecycle.drain import Drain
 from chat_proxy.proxy.services import Services
-from chat_proxy.routes.front.asgi_client import SHORTCUTS
+from chat_proxy.routes.front.server_hooks import server_hooks
+from chat_proxy.telemetry.metrics import Metrics
+from chat_proxy.wiring import make_services
 from tests.support.fake_model import (
     COMPLETION,
     Line,
@@ -46,20 +48,27 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
-@asynccontextmanager
-async def serving(app: App, **sections: Any) -> AsyncIterator[RawClient]:
-    """Serve a bare ASGI app by our protocol and connect to it."""
+class Bare(FastAPI):
+    """A bare ASGI app in the place of ours, with services for the server but not opened."""
 
-    async def with_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, app: App) -> None:
+        super().__init__()
+        self._app = app
+        self.state.services = make_services(settings(), {})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await app(scope, receive, send)
+            await self._app(scope, receive, send)
             return
-        scope["state"]["drain"] = Drain()
         for moment in ("startup", "shutdown"):
             await receive()
             await send({"type": f"lifespan.{moment}.complete"})
 
-    server = server_of(with_lifespan, settings(**sections))
+
+@asynccontextmanager
+async def serving(app: App, **sections: Any) -> AsyncIterator[RawClient]:
+    """Serve a bare ASGI app by our protocol and connect to it."""
+    server = server_of(Bare(app), settings(**sections))
     listener = listen("127.0.0.1", 0)
     proxy = Proxy(listener.getsockname()[1], server, Services.__new__(Services))
     task = asyncio.create_task(server._serve([listener]))
@@ -578,7 +587,8 @@ class Refused:
 async def test_nobody_is_told_to_go_on_behind_a_refusal() -> None:
     """A23: the app asks for the body of a request that was refused before it began."""
     line = Refused()
-    cycle = Cycle(line, {}, keep_alive=True, wants_to_continue=True)
+    hooks = server_hooks(Metrics())
+    cycle = Cycle(line, {}, keep_alive=True, wants_to_continue=True, hooks=hooks)
     cycle.disconnect()
 
     assert (await cycle.receive())["type"] == "http.disconnect"

@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 from chat_proxy.errors import UpstreamInvalidResponse
-from chat_proxy.proxy.forwarding.relay import (
+from chat_proxy.proxy.forwarding.refusals import (
     FIRST_EVENT_BYTES,
-    PARSED_BYTES,
     is_unfinished_refusal,
     refusal_in,
-    usage_of_completion,
 )
-from chat_proxy.upstream.usage import Usage
+from chat_proxy.upstream.usage import PARSED_BYTES, Usage, usage_of_completion
 from tests.support.fake_model import COMPLETION, Line, Received, fake_model
 from tests.support.live import RawAnswer, eventually, raw_client, running_proxy
 from tests.support.meeting import cut

@@ -13,9 +13,8 @@ from chat_proxy.errors import (
     UpstreamIdleTimeout,
     UpstreamTotalTimeout,
 )
-from chat_proxy.proxy.lifecycle.cancellation import Cancellation
-from chat_proxy.proxy.lifecycle.deadlines import Deadlines, Watchdog
-from chat_proxy.proxy.lifecycle.drain import Drain
+from chat_proxy.proxy.lifecycle.admission import Drain
+from chat_proxy.proxy.lifecycle.cancellation import Cancellation, Deadlines, Watchdog
 
 pytestmark = pytest.mark.anyio
 
@@ -121,7 +120,7 @@ async def test_a_timeout_inside_the_block_still_works() -> None:
         await body()
 
 
-class Watched:
+class MonitoredStore:
     """A block with a watchdog in it."""
 
     def __init__(self, total: float, first: float, deadlines: Deadlines | None = None) -> None:
@@ -139,7 +138,7 @@ class Watched:
 
 
 async def test_a_step_that_takes_too_long_ends_with_its_error() -> None:
-    watched = Watched(total=5, first=0.05)
+    watched = MonitoredStore(total=5, first=0.05)
 
     reason, seconds = await watched.ends()
 
@@ -148,7 +147,7 @@ async def test_a_step_that_takes_too_long_ends_with_its_error() -> None:
 
 
 async def test_a_deadline_can_move_away() -> None:
-    watched = Watched(total=5, first=0.05)
+    watched = MonitoredStore(total=5, first=0.05)
     for tenths in range(1, 5):
         soon(lambda: watched.dog.expect(0.05, UpstreamIdleTimeout), tenths * 0.03)
 
@@ -159,7 +158,7 @@ async def test_a_deadline_can_move_away() -> None:
 
 
 async def test_a_deadline_can_come_nearer() -> None:
-    watched = Watched(total=5, first=3)
+    watched = MonitoredStore(total=5, first=3)
     soon(lambda: watched.dog.expect(0.02, UpstreamIdleTimeout), 0.02)
 
     reason, seconds = await watched.ends()
@@ -169,7 +168,7 @@ async def test_a_deadline_can_come_nearer() -> None:
 
 
 async def test_the_whole_has_a_limit_however_often_its_steps_move() -> None:
-    watched = Watched(total=0.1, first=0.05)
+    watched = MonitoredStore(total=0.1, first=0.05)
     for hundredths in range(1, 30):
         soon(lambda: watched.dog.expect(0.05, UpstreamIdleTimeout), hundredths * 0.01)
 
@@ -180,7 +179,7 @@ async def test_the_whole_has_a_limit_however_often_its_steps_move() -> None:
 
 
 async def test_a_closed_watchdog_is_silent() -> None:
-    watched = Watched(total=0.05, first=0.02)
+    watched = MonitoredStore(total=0.05, first=0.02)
     watched.dog.close()
 
     assert await reason_of(watched.interrupt, 0.1) is None
@@ -189,7 +188,7 @@ async def test_a_closed_watchdog_is_silent() -> None:
 async def test_many_exchanges_end_each_in_its_time_by_one_timer() -> None:
     deadlines = Deadlines()
     late, soonest, never, middle = (
-        Watched(5, seconds, deadlines) for seconds in (0.15, 0.05, 5, 0.1)
+        MonitoredStore(5, seconds, deadlines) for seconds in (0.15, 0.05, 5, 0.1)
     )
     never.dog.expect(3, UpstreamIdleTimeout)
 
@@ -204,7 +203,7 @@ async def test_many_exchanges_end_each_in_its_time_by_one_timer() -> None:
 
 async def test_nothing_is_looked_at_once_it_is_closed() -> None:
     deadlines = Deadlines()
-    watched = Watched(total=5, first=0.02, deadlines=deadlines)
+    watched = MonitoredStore(total=5, first=0.02, deadlines=deadlines)
     deadlines.close()
 
     assert await reason_of(watched.interrupt, 0.1) is None

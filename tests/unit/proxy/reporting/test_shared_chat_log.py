@@ -1,11 +1,13 @@
 """Two processes, one store: each shows the chats of both."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
 import pytest
 
+from chat_proxy import write_behind
 from chat_proxy.proxy.reporting import shared_chat_log as shared_history
 from chat_proxy.proxy.reporting.shared_chat_log import (
     PAGE_ROWS,
@@ -72,8 +74,7 @@ async def test_each_process_shows_the_chats_of_both(tmp_path: Path) -> None:
 async def test_a_process_that_starts_anew_shows_what_the_last_one_had() -> None:
     store, hours = MemoryStore(b"secret"), Hours()
     before = process(store, hours)
-    before.open()
-    before.own.add(finished())
+    before.add(finished())
     await before.close()
 
     after = process(store, hours)
@@ -219,7 +220,7 @@ def test_the_chair_left_longest_ago_is_taken_when_all_are() -> None:
 async def test_the_rest_is_written_at_the_end_unless_that_takes_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shared_history, "CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr(write_behind, "CLOSE_SECONDS", 0.01)
     store = Stuck()
     one = process(store, Hours())
     one.own.add(finished())
@@ -232,10 +233,24 @@ async def test_the_rest_is_written_at_the_end_unless_that_takes_too_long(
 async def test_new_chats_are_written_behind() -> None:
     store = Counting()
     one = SharedChatLog(store, ChatHistory(), write_seconds=0.001)
-    one.open()
 
-    one.own.add(finished())
+    one.add(finished())
     await eventually(lambda: store.puts >= 2)
+
+    await one.close()
+
+
+async def test_a_chat_that_ends_while_the_others_are_written_needs_no_other_to_be_written() -> None:
+    store = Counting()
+    one = SharedChatLog(store, ChatHistory(), write_seconds=0.001)
+
+    def add_another() -> None:
+        if store.gets == 2:  # the slot is being read back
+            one.add(finished())
+
+    store.when_read = add_another
+    one.add(finished())
+    await eventually(lambda: one._written == 2)
 
     await one.close()
 
@@ -246,9 +261,11 @@ class Counting(MemoryStore):
     def __init__(self) -> None:
         super().__init__(b"secret")
         self.gets = self.puts = 0
+        self.when_read: Callable[[], None] = lambda: None
 
     async def get_many(self, kind: str, keys: list[bytes]) -> Rows:
         self.gets += 1
+        self.when_read()
         return await super().get_many(kind, keys)
 
     async def put(

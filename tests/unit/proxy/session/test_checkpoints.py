@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 ALICE = Scope("alice", b"policy")
 
 
-class Watched(MemoryStore):
+class MonitoredStore(MemoryStore):
     """A store that counts what it is asked, and can be made slow, empty-handed or unwilling."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ async def found(
 
 
 async def test_an_appended_history_finds_its_checkpoint() -> None:
-    checkpoints = Checkpoints(Watched())
+    checkpoints = Checkpoints(MonitoredStore())
     await checkpoints.keep(ALICE, links("a", "b")[-1], checkpoint(2))
 
     assert await found(checkpoints, "a", "b") == checkpoint(2)
@@ -96,7 +96,7 @@ async def test_an_appended_history_finds_its_checkpoint() -> None:
 
 
 async def test_the_longest_prefix_wins() -> None:
-    checkpoints = Checkpoints(Watched())
+    checkpoints = Checkpoints(MonitoredStore())
     for until in (2, 4, 3):
         await keep_whole(checkpoints, links(*"abcdef")[:until])
 
@@ -106,7 +106,7 @@ async def test_the_longest_prefix_wins() -> None:
 
 async def test_an_edited_branched_or_shorter_history_finds_nothing() -> None:
     """BUGS 36."""
-    checkpoints = Checkpoints(Watched())
+    checkpoints = Checkpoints(MonitoredStore())
     await checkpoints.keep(ALICE, links("a", "b")[-1], checkpoint(2))
 
     assert await found(checkpoints, "a") is None
@@ -118,14 +118,14 @@ async def test_an_edited_branched_or_shorter_history_finds_nothing() -> None:
 @pytest.mark.parametrize("scope", [Scope("bob", b"policy"), Scope("alice", b"another policy")])
 async def test_another_tenant_or_policy_finds_nothing(scope: Scope) -> None:
     """FAULTS F4, BUGS 36 and 45: the same messages, word for word."""
-    store = Watched()
+    store = MonitoredStore()
     await Checkpoints(store).keep(ALICE, links("a", "b")[-1], checkpoint(2))
 
     assert await found(Checkpoints(store), "a", "b", scope=scope) is None
 
 
 async def test_kinds_do_not_mix() -> None:
-    checkpoints = Checkpoints(Watched())
+    checkpoints = Checkpoints(MonitoredStore())
     history = links("a", "b")
     await checkpoints.keep(ALICE, history[-1], checkpoint(2), "attempt")
 
@@ -147,7 +147,7 @@ async def test_a_checkpoint_survives_a_restart(tmp_path: Path) -> None:
 
 
 async def test_the_store_is_asked_once_for_all_seams() -> None:
-    store = Watched()
+    store = MonitoredStore()
 
     await found(Checkpoints(store), *"abcdef")
 
@@ -155,7 +155,7 @@ async def test_the_store_is_asked_once_for_all_seams() -> None:
 
 
 async def test_only_what_is_longer_than_the_known_one_is_asked_for() -> None:
-    store = Watched()
+    store = MonitoredStore()
     checkpoints = Checkpoints(store)
     await keep_whole(checkpoints, links(*"abcd"))
 
@@ -166,7 +166,7 @@ async def test_only_what_is_longer_than_the_known_one_is_asked_for() -> None:
 
 async def test_what_another_process_wrote_since_takes_the_place_of_what_is_known() -> None:
     """Two processes that fold the same prefix differently would break the prompt's prefix."""
-    store = Watched()
+    store = MonitoredStore()
     mine, theirs = Checkpoints(store), Checkpoints(store)
     await mine.keep(ALICE, links("a", "b")[-1], checkpoint(2, "mine"))
     await theirs.keep(ALICE, links("a", "b")[-1], checkpoint(2, "theirs"))
@@ -177,7 +177,7 @@ async def test_what_another_process_wrote_since_takes_the_place_of_what_is_known
 
 async def test_what_is_known_serves_while_the_store_does_not() -> None:
     """FAULTS D8."""
-    store = Watched()
+    store = MonitoredStore()
     checkpoints = Checkpoints(store)
     store.is_down = True
 
@@ -187,7 +187,7 @@ async def test_what_is_known_serves_while_the_store_does_not() -> None:
 
 
 async def test_a_row_that_cannot_be_read_is_a_miss() -> None:
-    store = Watched()
+    store = MonitoredStore()
     history = links("a", "b")
     for link, row in zip(history, (checkpoint(1).to_bytes(), b"{}"), strict=True):
         await store.put(KIND, ALICE.address(store, KIND, link), row, 60)
@@ -196,7 +196,7 @@ async def test_a_row_that_cannot_be_read_is_a_miss() -> None:
 
 
 async def test_the_same_question_is_not_asked_twice_in_a_moment() -> None:
-    store, clock = Watched(), Clock()
+    store, clock = MonitoredStore(), Clock()
     checkpoints = Checkpoints(store, clock=clock)
 
     await found(checkpoints, *"abc")
@@ -208,7 +208,7 @@ async def test_the_same_question_is_not_asked_twice_in_a_moment() -> None:
 
 async def test_a_moment_does_not_grow_by_asking_on() -> None:
     """Another process may have written what was not there."""
-    store, clock = Watched(), Clock()
+    store, clock = MonitoredStore(), Clock()
     checkpoints = Checkpoints(store, clock=clock)
     await found(checkpoints, *"a")
     await Checkpoints(store).keep(ALICE, links("a")[-1], checkpoint(1))
@@ -223,7 +223,7 @@ async def test_a_moment_does_not_grow_by_asking_on() -> None:
 
 
 async def test_what_this_process_keeps_is_found_at_once() -> None:
-    store, clock = Watched(), Clock()
+    store, clock = MonitoredStore(), Clock()
     checkpoints = Checkpoints(store, clock=clock)
     assert await found(checkpoints, *"abc") is None
 
@@ -234,7 +234,7 @@ async def test_what_this_process_keeps_is_found_at_once() -> None:
 
 
 async def test_what_is_being_written_is_newer_than_what_is_there() -> None:
-    store = Watched()
+    store = MonitoredStore()
     checkpoints = Checkpoints(store)
     await checkpoints.keep(ALICE, links("a", "b")[-1], checkpoint(2, "old"))
     store.gate.clear()
@@ -252,7 +252,7 @@ async def test_what_is_being_written_is_newer_than_what_is_there() -> None:
 
 async def test_a_checkpoint_is_kept_though_the_request_is_cancelled() -> None:
     """FAULTS D7."""
-    store = Watched()
+    store = MonitoredStore()
     store.gate.clear()
     checkpoints = Checkpoints(store)
     originals = asyncio.create_task(checkpoints.keep(ALICE, links("a")[-1], checkpoint(1)))
@@ -269,7 +269,7 @@ async def test_a_checkpoint_is_kept_though_the_request_is_cancelled() -> None:
 
 async def test_closing_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chat_proxy.proxy.session.checkpoints.CLOSE_SECONDS", 0.01)
-    store = Watched()
+    store = MonitoredStore()
     store.gate.clear()
     checkpoints = Checkpoints(store)
     originals = asyncio.create_task(checkpoints.keep(ALICE, links("a")[-1], checkpoint(1)))
@@ -283,7 +283,7 @@ async def test_closing_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_memory_is_bounded() -> None:
-    store = Watched()
+    store = MonitoredStore()
     checkpoints = Checkpoints(store, max_local=10)
     histories = [links(str(number)) for number in range(30)]
     for history in histories:
@@ -306,7 +306,7 @@ def test_what_is_found_is_the_longest_that_is_a_prefix(
     """BUGS 36: no history but its own prefixes can answer."""
 
     async def find() -> Checkpoint | None:
-        store = Watched()
+        store = MonitoredStore()
         for history in kept:
             await keep_whole(Checkpoints(store), links(*map(str, history)))
         return await found(Checkpoints(store), *map(str, asked))

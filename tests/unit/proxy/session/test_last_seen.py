@@ -20,7 +20,7 @@ ALICE = Scope("alice", b"policy")
 HOUR = 3_600.0
 
 
-class Watched(MemoryStore):
+class MonitoredStore(MemoryStore):
     """A store that counts what it is asked and told, and can refuse."""
 
     def __init__(self) -> None:
@@ -73,14 +73,14 @@ async def seen_in(store: Store, write_seconds: float = 60) -> AsyncIterator[Seen
 
 
 async def test_a_new_conversation_was_never_seen() -> None:
-    async with seen_in(Watched()) as seen:
+    async with seen_in(MonitoredStore()) as seen:
         assert await seen.touch("a") is None
         assert await seen.touch("b") is None
         assert await seen.touch("") is None
 
 
 async def test_a_conversation_that_goes_on_was_seen_at_its_last_request() -> None:
-    async with seen_in(Watched()) as seen:
+    async with seen_in(MonitoredStore()) as seen:
         await seen.touch("a")
         seen.clock.now += 10
         first = await seen.touch("abc")
@@ -91,7 +91,7 @@ async def test_a_conversation_that_goes_on_was_seen_at_its_last_request() -> Non
 
 
 async def test_the_same_request_again_was_seen_just_now() -> None:
-    async with seen_in(Watched()) as seen:
+    async with seen_in(MonitoredStore()) as seen:
         await seen.touch("a")
         for _ in range(3):
             seen.clock.now += 5
@@ -99,7 +99,7 @@ async def test_the_same_request_again_was_seen_just_now() -> None:
 
 
 async def test_an_edited_last_message_goes_on_from_the_request_before() -> None:
-    async with seen_in(Watched()) as seen:
+    async with seen_in(MonitoredStore()) as seen:
         await seen.touch("a")
         seen.clock.now += HOUR
         await seen.touch("abc")
@@ -111,7 +111,7 @@ async def test_an_edited_last_message_goes_on_from_the_request_before() -> None:
 @pytest.mark.parametrize("scope", [Scope("bob", b"policy"), Scope("alice", b"another")])
 async def test_another_tenant_or_policy_has_its_own_times(scope: Scope) -> None:
     """FAULTS F4, BUGS 36."""
-    async with seen_in(Watched()) as seen:
+    async with seen_in(MonitoredStore()) as seen:
         await seen.touch("a")
 
         assert await seen.touch("a", scope) is None
@@ -119,7 +119,7 @@ async def test_another_tenant_or_policy_has_its_own_times(scope: Scope) -> None:
 
 async def test_a_clock_that_goes_back_gives_no_negative_time() -> None:
     """FAULTS D13."""
-    async with seen_in(Watched()) as seen:
+    async with seen_in(MonitoredStore()) as seen:
         await seen.touch("a")
         seen.clock.now -= HOUR
 
@@ -143,7 +143,7 @@ async def test_times_survive_a_restart(tmp_path: Path) -> None:
 
 
 async def test_the_store_is_asked_only_for_what_memory_does_not_know() -> None:
-    store = Watched()
+    store = MonitoredStore()
     async with seen_in(store) as seen:
         await seen.touch("a")
         await seen.touch("abc")
@@ -153,7 +153,7 @@ async def test_the_store_is_asked_only_for_what_memory_does_not_know() -> None:
 
 
 async def test_what_was_replaced_before_it_was_written_is_not_written() -> None:
-    store = Watched()
+    store = MonitoredStore()
     async with seen_in(store) as seen:
         for length in range(1, 20):
             await seen.touch("abcdefghijklmnopqrstuvwxyz"[:length])
@@ -163,7 +163,7 @@ async def test_what_was_replaced_before_it_was_written_is_not_written() -> None:
 
 
 async def test_times_are_written_behind() -> None:
-    store = Watched()
+    store = MonitoredStore()
     async with seen_in(store, write_seconds=0.01) as seen:
         await seen.touch("a")
         assert store.told == []
@@ -177,7 +177,7 @@ async def test_times_are_written_behind() -> None:
 
 
 async def test_a_store_that_refuses_is_not_told_of_all_that_waits() -> None:
-    store = Watched()
+    store = MonitoredStore()
     store.is_down = True
     async with seen_in(store) as seen:
         for message in "abcdef":
@@ -187,7 +187,7 @@ async def test_a_store_that_refuses_is_not_told_of_all_that_waits() -> None:
 
 
 async def test_a_row_that_is_no_time_is_a_miss() -> None:
-    store = Watched()
+    store = MonitoredStore()
     link = sha256(b"a").digest()
     await store.put(KIND, ALICE.address(store, KIND, link), b"soon", 60)
     async with seen_in(store) as seen:
@@ -195,7 +195,7 @@ async def test_a_row_that_is_no_time_is_a_miss() -> None:
 
 
 async def test_closing_what_was_never_used_does_nothing() -> None:
-    store = Watched()
+    store = MonitoredStore()
 
     await LastSeen(store).close()
 
@@ -203,7 +203,7 @@ async def test_closing_what_was_never_used_does_nothing() -> None:
 
 
 async def test_a_long_conversation_takes_two_places_in_memory() -> None:
-    async with seen_in(Watched()) as seen:
+    async with seen_in(MonitoredStore()) as seen:
         for length in range(1, 20):
             await seen.touch("abcdefghijklmnopqrstuvwxyz"[:length])
 

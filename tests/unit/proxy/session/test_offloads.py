@@ -26,7 +26,7 @@ class Clock:
         return self.now
 
 
-class Watched(MemoryStore):
+class MonitoredStore(MemoryStore):
     """A store that counts what it is told, and can refuse."""
 
     def __init__(self, clock: Clock) -> None:
@@ -46,7 +46,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.store = Watched(self.clock)
+        self.store = MonitoredStore(self.clock)
         self.offloads = Offloads(self.store, RETENTION, self.clock)
 
     async def keep(self, *texts: str, tenant: str = "alice") -> frozenset[str]:

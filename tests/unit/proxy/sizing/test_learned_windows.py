@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chat_proxy import write_behind
 from chat_proxy.proxy.sizing import learned_windows
 from chat_proxy.proxy.sizing.context_window import LearnedLimits
 from chat_proxy.proxy.sizing.learned_windows import KIND, LearnedWindows
@@ -22,7 +23,7 @@ URL = "http://a/v1"
 WEEK = 7 * 86_400.0
 
 
-class Watched(MemoryStore):
+class MonitoredStore(MemoryStore):
     """A store that counts what it is asked and told, can refuse, and can be slow."""
 
     def __init__(self) -> None:
@@ -68,7 +69,7 @@ async def windows_in(store: Store, clock: Clock | None = None) -> AsyncIterator[
 
 async def test_nothing_is_known_of_a_model_that_never_complained() -> None:
     """BUGS 15."""
-    store = Watched()
+    store = MonitoredStore()
     async with windows_in(store) as windows:
         assert await windows.of(URL, "m") is None
         assert await windows.of(URL, "m") is None
@@ -77,14 +78,14 @@ async def test_nothing_is_known_of_a_model_that_never_complained() -> None:
 
 
 async def test_a_lesson_is_known_at_once() -> None:
-    async with windows_in(Watched()) as windows:
+    async with windows_in(MonitoredStore()) as windows:
         windows.learn(URL, "m", Overflow(limit=8_192))
 
         assert await windows.of(URL, "m") == LearnedLimits(8_192, None)
 
 
 async def test_the_window_and_the_longest_prompt_are_learned_apart() -> None:
-    async with windows_in(Watched()) as windows:
+    async with windows_in(MonitoredStore()) as windows:
         windows.learn(URL, "m", Overflow(limit=400_000))
         windows.learn(URL, "m", Overflow(input_limit=272_000))
 
@@ -93,7 +94,7 @@ async def test_the_window_and_the_longest_prompt_are_learned_apart() -> None:
 
 @pytest.mark.parametrize("told", [4_096, 16_384])
 async def test_the_newest_lesson_counts(told: int) -> None:
-    async with windows_in(Watched()) as windows:
+    async with windows_in(MonitoredStore()) as windows:
         windows.learn(URL, "m", Overflow(limit=8_192))
         windows.learn(URL, "m", Overflow(limit=told))
 
@@ -112,7 +113,7 @@ async def test_the_newest_lesson_counts(told: int) -> None:
 )
 async def test_an_overflow_that_tells_no_sane_limit_teaches_nothing(overflow: Overflow) -> None:
     """BUGS 33."""
-    store = Watched()
+    store = MonitoredStore()
     async with windows_in(store) as windows:
         windows.learn(URL, "m", Overflow(limit=8_192))
         windows.learn(URL, "m", overflow)
@@ -128,7 +129,7 @@ async def test_an_overflow_that_tells_no_sane_limit_teaches_nothing(overflow: Ov
     ("base_url", "model"), [(URL, "n"), ("http://b/v1", "m"), (URL + "m", ""), (URL, "m\0limit")]
 )
 async def test_another_model_or_upstream_has_its_own_window(base_url: str, model: str) -> None:
-    async with windows_in(Watched()) as windows:
+    async with windows_in(MonitoredStore()) as windows:
         windows.learn(URL, "m", Overflow(limit=8_192))
 
         assert await windows.of(base_url, model) is None
@@ -136,7 +137,7 @@ async def test_another_model_or_upstream_has_its_own_window(base_url: str, model
 
 async def test_a_models_name_may_be_anything() -> None:
     """Half an emoji, or a megabyte of which nothing is kept."""
-    async with windows_in(Watched()) as windows:
+    async with windows_in(MonitoredStore()) as windows:
         for name in ("half \ud83d", "x" * 1_000_000, ""):
             windows.learn(URL, name, Overflow(limit=8_192))
 
@@ -145,7 +146,7 @@ async def test_a_models_name_may_be_anything() -> None:
 
 async def test_a_lesson_is_forgotten_after_a_week() -> None:
     clock = Clock()
-    async with windows_in(Watched(), clock) as windows:
+    async with windows_in(MonitoredStore(), clock) as windows:
         windows.learn(URL, "m", Overflow(limit=8_192))
         clock.now += WEEK
         kept = await windows.of(URL, "m")
@@ -157,7 +158,7 @@ async def test_a_lesson_is_forgotten_after_a_week() -> None:
 
 async def test_a_lesson_that_is_repeated_lives_on() -> None:
     clock = Clock()
-    async with windows_in(Watched(), clock) as windows:
+    async with windows_in(MonitoredStore(), clock) as windows:
         windows.learn(URL, "m", Overflow(limit=8_192, input_limit=4_096))
         clock.now += WEEK - 1
         windows.learn(URL, "m", Overflow(limit=8_192))
@@ -184,7 +185,7 @@ async def _sqlite(folder: Path) -> AsyncIterator[Store]:
 
 
 async def test_a_lesson_ages_across_a_restart() -> None:
-    store, clock = Watched(), Clock()
+    store, clock = MonitoredStore(), Clock()
     async with windows_in(store, clock) as windows:
         windows.learn(URL, "m", Overflow(limit=8_192))
     clock.now += WEEK + 1
@@ -194,7 +195,7 @@ async def test_a_lesson_ages_across_a_restart() -> None:
 
 
 async def test_one_limit_that_is_learned_before_any_is_read_does_not_hide_the_other() -> None:
-    store = Watched()
+    store = MonitoredStore()
     async with windows_in(store) as windows:
         windows.learn(URL, "m", Overflow(input_limit=4_096))
 
@@ -208,7 +209,7 @@ async def test_a_lesson_is_written_without_being_asked_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(learned_windows, "WRITE_SECONDS", 0)
-    store = Watched()
+    store = MonitoredStore()
     windows = LearnedWindows(store)
 
     windows.learn(URL, "m", Overflow(limit=8_192))
@@ -223,7 +224,7 @@ async def test_a_lesson_is_written_without_being_asked_to(
 
 
 async def test_many_lessons_of_one_model_are_written_as_one() -> None:
-    store = Watched()
+    store = MonitoredStore()
     async with windows_in(store) as windows:
         for limit in range(100, 200):
             windows.learn(URL, "m", Overflow(limit=limit))
@@ -232,7 +233,7 @@ async def test_many_lessons_of_one_model_are_written_as_one() -> None:
 
 
 async def test_what_is_learned_while_the_store_is_read_is_not_lost() -> None:
-    store = Watched()
+    store = MonitoredStore()
     async with windows_in(store) as windows:
         windows.learn(URL, "m", Overflow(limit=8_192))
     async with windows_in(store) as windows:
@@ -246,7 +247,7 @@ async def test_what_is_learned_while_the_store_is_read_is_not_lost() -> None:
 
 
 async def test_a_store_that_is_down_costs_only_the_restart() -> None:
-    store = Watched()
+    store = MonitoredStore()
     store.is_down = True
     async with windows_in(store) as windows:
         for name in "abc":
@@ -260,8 +261,8 @@ async def test_a_store_that_is_down_costs_only_the_restart() -> None:
 async def test_closing_does_not_wait_for_a_store_that_hangs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(learned_windows, "CLOSE_SECONDS", 0.01)
-    store = Watched()
+    monkeypatch.setattr(write_behind, "CLOSE_SECONDS", 0.01)
+    store = MonitoredStore()
     store.go_on.clear()
     windows = LearnedWindows(store)
     for name in "ab":
@@ -276,7 +277,7 @@ async def test_closing_does_not_wait_for_a_store_that_hangs(
     [b"", b"{}", struct.pack(">qd", 3, 1_800_000_000), struct.pack(">qd", 8_192, float("nan"))],
 )
 async def test_a_row_that_is_not_a_lesson_is_none(row: bytes) -> None:
-    store = Watched()
+    store = MonitoredStore()
     await store.put(KIND, store.address(URL.encode(), b"m", b"limit"), row, WEEK)
 
     async with windows_in(store) as windows:
@@ -285,7 +286,7 @@ async def test_a_row_that_is_not_a_lesson_is_none(row: bytes) -> None:
 
 async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learned_windows, "REMEMBERED_LESSONS", 10)
-    async with windows_in(Watched()) as windows:
+    async with windows_in(MonitoredStore()) as windows:
         for number in range(100):
             windows.learn(URL, f"{number}", Overflow(limit=8_192))
             await windows.of(URL, f"{number}")

@@ -6,9 +6,9 @@ from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.services import Services
 from chat_proxy.proxy.sizing.context_window import LearnedLimits
 from chat_proxy.proxy.sizing.model_sizing import LOOK_SECONDS, REMEMBERED_MODELS, ModelSizings
-from chat_proxy.server import make_services
 from chat_proxy.upstream.discovery import Listing
 from chat_proxy.upstream.overflow import Overflow
+from chat_proxy.wiring import make_services
 from tests.support.live import settings
 
 
@@ -36,7 +36,7 @@ class Bench:
         self.services: Services = make_services(settings(store={"url": "memory:"}), {})
         self.model_sizings = ModelSizings(
             self.told,  # type: ignore[arg-type]
-            self.services.learned_windows,
+            self.services.sizing.learned_windows,
             self.services.policies,
             lambda: self.now,
         )
@@ -77,10 +77,10 @@ async def test_what_an_overflow_teaches_holds_for_the_next_request() -> None:
     bench = Bench()
     assert await bench.tokens() == 4_096
 
-    bench.services.learned_windows.learn(bench.to.base_url, "fake", Overflow(limit=2_048))
+    bench.services.sizing.learned_windows.learn(bench.to.base_url, "fake", Overflow(limit=2_048))
 
     assert await bench.tokens() == 2_048
-    await bench.services.learned_windows.close()
+    await bench.services.sizing.learned_windows.close()
 
 
 @pytest.mark.anyio
@@ -102,7 +102,7 @@ async def test_news_that_come_while_a_yardstick_is_made_make_it_old(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = Bench()
-    learned = bench.services.learned_windows.of
+    learned = bench.services.sizing.learned_windows.of
 
     async def slowly(base_url: str, model: str) -> LearnedLimits | None:
         bench.told.listing = Listing({"fake": 8_192}, "vllm")
@@ -110,7 +110,7 @@ async def test_news_that_come_while_a_yardstick_is_made_make_it_old(
         return await learned(base_url, model)
 
     with monkeypatch.context() as patch:
-        patch.setattr(bench.services.learned_windows, "of", slowly)
+        patch.setattr(bench.services.sizing.learned_windows, "of", slowly)
         assert await bench.tokens() == 4_096
 
     assert await bench.tokens() == 8_192

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from chat_proxy.config.environment import BadConfiguration
-from chat_proxy.errors import InvalidApiKey
-from chat_proxy.proxy.routing.caller import ANONYMOUS
+from chat_proxy.errors import BadConfiguration, InvalidApiKey
+from chat_proxy.proxy.routing.caller import ANONYMOUS_TENANT
 from chat_proxy.routes.front.identity import REMEMBERED_BYTES, REMEMBERED_CALLERS, AdminGate, Gate
-from chat_proxy.server import is_loopback, make_services, refuse_to_give_keys_away
+from chat_proxy.wiring import is_loopback, make_services, refuse_to_expose_keys
 from tests.support.fake_model import FakeModel, fake_model, polite
 from tests.support.live import (
     Proxy,
@@ -194,7 +193,7 @@ def test_the_scheme_and_the_header_do_not_make_another_tenant() -> None:
 def test_nobody_is_anonymous(headers: list[tuple[bytes, bytes]]) -> None:
     caller = Gate([]).caller(headers)
 
-    assert (caller.tenant, caller.credentials) == (ANONYMOUS, [])
+    assert (caller.tenant, caller.credentials) == (ANONYMOUS_TENANT, [])
 
 
 def test_every_key_is_compared_whole_and_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +255,7 @@ def test_the_admin_key_guards_and_none_leaves_open() -> None:
 def start(variables: dict[str, str] | None = None, **sections: Any) -> None:
     """Check what is checked at start."""
     chosen = settings(**sections)
-    refuse_to_give_keys_away(chosen, make_services(chosen, variables or {}))
+    refuse_to_expose_keys(chosen, make_services(chosen, variables or {}))
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chat_proxy.store.archive.dialog import DialogPlace, Span, read_dialog
+from chat_proxy.store.archive.dialog import DialogPlace, Span
 from chat_proxy.store.archive.files import alone_in_archive
+from tests.support.read_dialog import read_dialog
 from tests.unit.store.kept import DAY, NOON, OTHER, TENANT, Kept
 
 pytestmark = pytest.mark.anyio

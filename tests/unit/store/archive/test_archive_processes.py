@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from chat_proxy.store.archive.dialog import read_dialog
+from tests.support.read_dialog import read_dialog
 from tests.unit.store.kept import TENANT, Kept
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +41,7 @@ FULL_DISK = """
 import asyncio, resource, sys
 from pathlib import Path
 from chat_proxy.store.archive.archive import Archive
-from chat_proxy.store.archive.dialog import read_dialog
+from tests.support.read_dialog import read_dialog
 
 async def main():
     heard = []

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from chat_proxy.store.archive.dialog import DialogPlace, read_dialog
+from chat_proxy.store.archive.dialog import DialogPlace
 from chat_proxy.store.base import StoreUnavailable
 from chat_proxy.store.purge_selection import Purged, Selection
+from tests.support.read_dialog import read_dialog
 from tests.unit.store.kept import DAY, NOON, OTHER, TENANT, Kept
 
 pytestmark = pytest.mark.anyio
@@ -297,9 +298,9 @@ async def test_a_purge_that_cannot_be_done_says_so(kept: Kept) -> None:
 @pytest.mark.parametrize(
     ("days", "tenant", "everything", "said"),
     [
-        (None, None, False, "say what to delete"),
-        (1, None, True, "say it alone"),
-        (None, TENANT, True, "say it alone"),
+        (None, None, False, "specify what to delete"),
+        (1, None, True, "use it alone"),
+        (None, TENANT, True, "use it alone"),
         (-1, None, False, "must be a number of days"),
         (float("nan"), None, False, "must be a number of days"),
     ],

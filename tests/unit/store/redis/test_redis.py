@@ -12,7 +12,7 @@ import pytest
 
 from chat_proxy.store.base import Store, StoreUnavailable
 from chat_proxy.store.factory import FailOpenStore, store_of
-from chat_proxy.store.outage import StoreAway
+from chat_proxy.store.outage import StoreUnreachable
 from chat_proxy.store.redis.servers import CONNECTIONS, RedisUrl, servers_of
 from chat_proxy.store.redis.store import RedisStore
 from tests.support.live import eventually
@@ -325,7 +325,7 @@ async def test_a_server_that_cannot_serve_is_left_alone(answer: bytes, reason: s
     notices = Notices()
     async with answering(answer) as port:
         store = redis_store(f"redis://127.0.0.1:{port}", notices)
-        with pytest.raises(StoreAway, match=reason):
+        with pytest.raises(StoreUnreachable, match=reason):
             await store.open()
 
         seconds = await seconds_of(store)
@@ -409,7 +409,7 @@ async def test_a_server_that_is_frozen_at_the_start_delays_it_by_seconds(
     store = redis_store(server.url)
     start = time.perf_counter()
 
-    with pytest.raises(StoreAway, match="slow"):
+    with pytest.raises(StoreUnreachable, match="slow"):
         await store.open()
 
     assert time.perf_counter() - start < 4
@@ -422,7 +422,7 @@ async def test_a_required_server_that_is_away_stops_the_start(server: RedisServe
     server.stop()
     store = FailOpenStore(redis_store(server.url), required=True, notice=Notices())
 
-    with pytest.raises(StoreAway, match="unavailable"):
+    with pytest.raises(StoreUnreachable, match="unavailable"):
         await store.open()
 
 

@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from chat_proxy.store.base import StoreUnavailable
-from chat_proxy.store.outage import StoreAway
+from chat_proxy.store.outage import StoreUnreachable
 from chat_proxy.store.redis.servers import RedisUrl, servers_of
 from chat_proxy.store.redis.store import RedisStore
 from tests.support.redis_server import (
@@ -98,7 +98,7 @@ async def test_a_client_shows_its_certificate(tmp_path: Path, certificates: dict
 async def test_a_server_that_nobody_vouches_for_is_refused(
     tmp_path: Path, certificates: dict[str, str]
 ) -> None:
-    with tls_redis(tmp_path, certificates, "no") as (url, _), pytest.raises(StoreAway):
+    with tls_redis(tmp_path, certificates, "no") as (url, _), pytest.raises(StoreUnreachable):
         async with opened(url):
             pass
 
@@ -134,7 +134,7 @@ async def test_a_wrong_password_is_named_and_not_shown(tmp_path: Path) -> None:
     heard: list[tuple[str, str]] = []
     with running_redis(tmp_path) as server:
         server.ask("CONFIG", "SET", "requirepass", "right")
-        with pytest.raises(StoreAway, match="denied") as refusal:
+        with pytest.raises(StoreUnreachable, match="denied") as refusal:
             async with opened(f"redis://:canary@127.0.0.1:{server.port}", heard):
                 pass
 
@@ -277,14 +277,14 @@ def give_away_slots(giver: RedisServer, taker: RedisServer) -> None:
         ("redis://:canary@host:99999", "must be redis://"),
         ("redis://[::1", "must be redis://"),
         ("redis+what://:canary@host", "must be redis://"),
-        ("redisx://:canary@host", "begins with redis or rediss"),
+        ("redisx://:canary@host", "must begin with redis or rediss"),
         ("redis://:canary@one,two", "several hosts need"),
         ("redis://:canary@host/name", "a number"),
         ("redis://:canary@host/1/2", "a number"),
         ("redis://host?password=canary", "no option 'password'"),
         ("redis://host?ca=/etc/hostname", "no option 'ca'"),
-        ("rediss://host?ca=/nowhere/ca.pem", "no such file as /nowhere/ca.pem"),
-        ("redis+cluster://:canary@host/1", "no databases but 0"),
+        ("rediss://host?ca=/nowhere/ca.pem", "there is no file /nowhere/ca.pem"),
+        ("redis+cluster://:canary@host/1", "has only database 0"),
         ("redis+cluster://host?sentinel_password=canary", "no option 'sentinel_password'"),
         ("redis+sentinel://:canary@host", "must name the service"),
         ("redis+sentinel://:canary@host/service/name", "a number"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chat_proxy.store.base import CLOCK_SLACK, LONGEST_LIFE
+from chat_proxy.store.base import CLOCK_SLACK, MAX_TTL_SECONDS
 from chat_proxy.store.sqlite.store import SWEEP_EVERY, SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -111,7 +111,7 @@ async def test_a_limit_below_one_page_is_a_limit_too(tmp_path: Path) -> None:
 async def test_a_clock_that_jumps_a_day_deletes_nothing(bounded: Bounded, jump: float) -> None:
     """FAULTS D13."""
     await bounded.store.put("kind", b"short", b"1", 60)
-    await bounded.store.put("kind", b"long", b"2", LONGEST_LIFE)
+    await bounded.store.put("kind", b"long", b"2", MAX_TTL_SECONDS)
 
     bounded.clock.now += jump
     await bounded.sweep()
@@ -147,9 +147,9 @@ async def test_a_row_written_by_a_wrong_clock_does_not_stay_for_ever(bounded: Bo
 
 
 async def test_nothing_is_kept_longer_than_anything_may(bounded: Bounded) -> None:
-    await bounded.store.put("kind", b"a", b"1", 100 * LONGEST_LIFE)
+    await bounded.store.put("kind", b"a", b"1", 100 * MAX_TTL_SECONDS)
 
-    bounded.clock.now += LONGEST_LIFE + 1
+    bounded.clock.now += MAX_TTL_SECONDS + 1
 
     assert await bounded.store.get_many("kind", [b"a"]) == {}
     await bounded.store.close()

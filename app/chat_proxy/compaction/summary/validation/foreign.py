@@ -1,11 +1,11 @@
-"""Addresses and keys in a summary that nobody in the conversation ever wrote."""
+"""Remove URLs and secret keys from a summary that do not occur in the conversation."""
 
 import re
 from typing import Final
 
 NOTE: Final = "[removed]"
 
-_END = ".,;:!?*_/"
+_TRAILING = ".,;:!?*_/"
 _URL = re.compile(
     r"(?<![A-Za-z0-9])(?:[a-z][a-z0-9+.-]{1,10}://|www\.)[^\s<>\"'`()\[\]{}|\\]+", re.IGNORECASE
 )
@@ -23,36 +23,36 @@ _WORD = re.compile(r"[A-Za-z0-9]{20,}")
 
 
 def without_foreign(text: str, source: str) -> tuple[str, int]:
-    """Return the text without addresses and keys that its source has not, and their number."""
+    """Return the text without URLs and keys that its source lacks, and how many there were."""
     foreign: set[str] = set()
 
-    def judge(match: re.Match[str]) -> str:
+    def replace(match: re.Match[str]) -> str:
         found = match[0]
         if _core(found) in source:
             return found
         foreign.add(found)
         return NOTE + found[len(found.rstrip(".,;:!?")) :]
 
-    def judge_random(match: re.Match[str]) -> str:
-        return judge(match) if _looks_random(match[0]) else match[0]
+    def replace_random(match: re.Match[str]) -> str:
+        return replace(match) if _looks_random(match[0]) else match[0]
 
-    for pattern, judgement in ((_URL, judge), (_KEY, judge), (_RANDOM, judge_random)):
-        text = pattern.sub(judgement, text)
+    for pattern, replacement in ((_URL, replace), (_KEY, replace), (_RANDOM, replace_random)):
+        text = pattern.sub(replacement, text)
     return text, len(foreign)
 
 
 def is_key(text: str) -> bool:
-    """Tell whether a word begins as the keys of well-known services do."""
+    """Return whether a word begins like the API keys of well-known services."""
     return _KEY.match(text) is not None
 
 
 def _core(found: str) -> str:
-    """Return what must be in the source: an address may have lost or won its scheme."""
-    return found.rpartition("://")[2].rstrip(_END)
+    """Return the part that must be in the source: a URL may have lost or gained its scheme."""
+    return found.rpartition("://")[2].rstrip(_TRAILING)
 
 
 def _looks_random(run: str) -> bool:
-    """Tell keys and hashes from paths and long names: a stretch of all kinds of characters."""
+    """Return whether a run is a key or hash, not a path or long name: it mixes character kinds."""
     return bool(_HEX.search(run)) or any(_is_mixed(word) for word in _WORD.findall(run))
 
 

@@ -1,4 +1,4 @@
-"""Whether an answer is a summary, and what of it may be kept."""
+"""Check whether an answer is a usable summary, and clean it."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -50,13 +50,13 @@ _HEADING = re.compile(
     r"(?P<title>[A-Za-z][A-Za-z&; -]{2,40}+)(?:\([^()\n]{0,80}\))?+"
     r"[ \t*_]*+(?P<colon>[:\uff1a]?+)[ \t*_]*+(?P<rest>.*)"
 )
-_JOINT = re.compile(r"&amp;|&|\band\b")
-_NOTHING = re.compile(r"[\W_]*+(?:none|n/a|nothing)?[\W_]*+", re.IGNORECASE)
+_AND = re.compile(r"&amp;|&|\band\b")
+_NO_CONTENT = re.compile(r"[\W_]*+(?:none|n/a|nothing)?[\W_]*+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryAnswer:
-    """What a model answered to the request for a summary."""
+    """A model's answer to the request for a summary."""
 
     text: str
     finish_reason: str | None = "stop"
@@ -66,7 +66,7 @@ class SummaryAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The summary, clean and with its headings in our form; none if there is a reason."""
+    """The cleaned summary with normalised headings; empty if there is a reason to refuse it."""
 
     text: str
     reason: Reason = ""
@@ -81,16 +81,16 @@ class Verdict:
 def verdict(
     answer: SummaryAnswer, span_text: str, replaced_tokens: int, count: Callable[[str], int]
 ) -> Verdict:
-    """Judge an answer; `span_text` is all that the model was given to summarise."""
-    said = without_reasoning(answer.text)
-    reason = _reason_of_ending(answer) or _reason_of_silence(answer.text, said)
+    """Check an answer; `span_text` is everything that the model was given to summarise."""
+    content = without_reasoning(answer.text)
+    reason = _reason_of_finish(answer) or _reason_of_no_content(answer.text, content)
     if reason:
         return Verdict("", reason)
-    lines = list(_sections(said))
+    lines = list(_sections(content))
     missing = _missing(lines)
     if missing:
-        return _without_sections(answer.text, said, missing)
-    if not any(_says_something(line) for line in lines):
+        return _verdict_on_missing(answer.text, content, missing)
+    if not any(_has_content(line) for line in lines):
         return Verdict("", "empty")
     text, foreign = without_foreign(sanitised(_unfenced("\n".join(lines))), span_text)
     if foreign > MOST_FOREIGN:
@@ -100,7 +100,7 @@ def verdict(
     return Verdict(text)
 
 
-def _reason_of_ending(answer: SummaryAnswer) -> Reason:
+def _reason_of_finish(answer: SummaryAnswer) -> Reason:
     if answer.has_tool_calls:
         return "tool_calls"
     if answer.refusal:
@@ -108,40 +108,40 @@ def _reason_of_ending(answer: SummaryAnswer) -> Reason:
     return _REASON_OF_FINISH.get(answer.finish_reason or "", "")
 
 
-def _reason_of_silence(whole: str, said: str) -> Reason:
-    if said:
+def _reason_of_no_content(whole: str, content: str) -> Reason:
+    if content:
         return ""
     if holds_tool_protocol(whole):
         return "tool_calls"
     return "only_reasoning" if whole.strip() else "empty"
 
 
-def _without_sections(whole: str, said: str, missing: tuple[str, ...]) -> Verdict:
-    """Say why: only a model that tried to summarise is worth a second question."""
+def _verdict_on_missing(whole: str, content: str, missing: tuple[str, ...]) -> Verdict:
+    """Return the verdict on missing sections: only a real attempt is worth a repair request."""
     if len(missing) == len(SECTIONS):
         if holds_tool_protocol(whole):
             return Verdict("", "tool_calls")
-        if _REFUSAL.match(said):
+        if _REFUSAL.match(content):
             return Verdict("", "refusal")
     return Verdict("", "sections", missing)
 
 
-def _sections(said: str) -> Iterator[str]:
-    """Yield the lines from the first heading on, the headings in our form."""
-    begun = False
-    for line in said.splitlines():
+def _sections(content: str) -> Iterator[str]:
+    """Yield the lines from the first heading on, with normalised headings."""
+    has_begun = False
+    for line in content.splitlines():
         name, rest = _heading_in(line)
-        begun = begun or bool(name)
+        has_begun = has_begun or bool(name)
         if name:
             yield f"### {name}" if name in PROGRESS else f"## {name}"
             if rest:
                 yield f"- {rest}"
-        elif begun:
+        elif has_begun:
             yield line.rstrip()
 
 
 def _heading_in(line: str) -> tuple[str, str]:
-    """Return the section that a line begins, however it is marked, and what else stands there."""
+    """Return the section that a line begins, in any markup, and the rest of the line."""
     match = _HEADING.match(line)
     name = _NAME_OF_KEY.get(_key(match["title"])) if match else None
     if not match or not name:
@@ -151,8 +151,8 @@ def _heading_in(line: str) -> tuple[str, str]:
 
 
 def _key(title: str) -> str:
-    """Return what is left of a title when case, joints and the plural do not matter."""
-    words = _JOINT.sub(" ", title.lower()).replace("-", " ").split()
+    """Return a title for comparison: without case, "and", "&", hyphens and plural."""
+    words = _AND.sub(" ", title.lower()).replace("-", " ").split()
     return " ".join(words).rstrip("s")
 
 
@@ -160,19 +160,19 @@ _NAME_OF_KEY = {_key(name): name for name in (*SECTIONS, *PROGRESS)}
 
 
 def _missing(lines: list[str]) -> tuple[str, ...]:
-    """Return the sections without a heading; a part of the progress stands for it."""
+    """Return the sections without a heading; any subsection of Progress counts as Progress."""
     found = {line.lstrip("# ") for line in lines if line.startswith("#")}
     if found.intersection(PROGRESS):
         found.add("Progress")
     return tuple(name for name in SECTIONS if name not in found)
 
 
-def _says_something(line: str) -> bool:
-    return not line.startswith("#") and not _NOTHING.fullmatch(line)
+def _has_content(line: str) -> bool:
+    return not line.startswith("#") and not _NO_CONTENT.fullmatch(line)
 
 
 def _unfenced(text: str) -> str:
-    """Drop the end of a code fence whose beginning stood before the first heading."""
+    """Drop the end of a code fence that was opened before the first heading."""
     text = text.strip()
     if text.endswith("\n```") and text.count("```") % 2:
         return text[:-3].rstrip()

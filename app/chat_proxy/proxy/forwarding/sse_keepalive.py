@@ -1,4 +1,4 @@
-"""Signs of life for a streaming client whose request waits for a summary."""
+"""Keep-alive comments for a streaming client whose request waits for a summary."""
 
 import asyncio
 from types import TracebackType
@@ -10,21 +10,21 @@ COMPACTING = b": compacting\n\n"
 
 
 class SseKeepalive:
-    """Sends a streaming client a comment now and then until the block ends; 0 sends none.
+    """Send a streaming client a comment at intervals until the block ends; 0 sends none.
 
-    With the first one the answer has begun: from then on an error can only be told in the stream.
+    The first comment begins the answer: from then on errors can only be sent in the stream.
     """
 
-    __slots__ = ("_context", "_pause_seconds", "_signs")
+    __slots__ = ("_context", "_pause_seconds", "_task")
 
     def __init__(self, context: RequestContext, pause_seconds: float) -> None:
         self._context = context
         self._pause_seconds = pause_seconds
-        self._signs: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> None:
         if self._pause_seconds and self._context.record.streams:
-            self._signs = asyncio.create_task(_give_signs(self._context, self._pause_seconds))
+            self._task = asyncio.create_task(_send_comments(self._context, self._pause_seconds))
 
     async def __aexit__(
         self,
@@ -32,15 +32,15 @@ class SseKeepalive:
         error: BaseException | None,
         places: TracebackType | None,
     ) -> None:
-        if self._signs is None:
+        if self._task is None:
             return
-        self._signs.cancel()
-        await asyncio.wait({self._signs})
-        if not self._signs.cancelled() and (trouble := self._signs.exception()):
-            raise trouble
+        self._task.cancel()
+        await asyncio.wait({self._task})
+        if not self._task.cancelled() and (failure := self._task.exception()):
+            raise failure
 
 
-async def _give_signs(context: RequestContext, pause_seconds: float) -> None:
+async def _send_comments(context: RequestContext, pause_seconds: float) -> None:
     await asyncio.sleep(pause_seconds)
     if not context.sink.started:
         await _begin(context)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chat_proxy.http.server.chunked import SMALL_BYTES, chunk_of
+from chat_proxy.http.server.response_framing import SMALL_BYTES, chunk_of
 
 
 @pytest.mark.parametrize("size", [1, 16, SMALL_BYTES - 1, SMALL_BYTES, SMALL_BYTES + 1, 70_000])

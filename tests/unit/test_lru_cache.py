@@ -1,10 +1,10 @@
 """A bounded memory keeps what was used last."""
 
-from chat_proxy.caches import RecentCache
+from chat_proxy.caches import LruCache
 
 
 def test_what_was_used_longest_ago_goes_first() -> None:
-    recent: RecentCache[str, int] = RecentCache(2)
+    recent: LruCache[str, int] = LruCache(2)
     recent.put("a", 1)
     recent.put("b", 2)
     recent.get("a")
@@ -15,7 +15,7 @@ def test_what_was_used_longest_ago_goes_first() -> None:
 
 
 def test_weights_add_up() -> None:
-    recent: RecentCache[str, int] = RecentCache(10)
+    recent: LruCache[str, int] = LruCache(10)
     recent.put("a", 1, 6)
     recent.put("a", 2, 4)
 
@@ -25,7 +25,7 @@ def test_weights_add_up() -> None:
 
 
 def test_one_that_is_too_heavy_is_not_held() -> None:
-    recent: RecentCache[str, int] = RecentCache(10)
+    recent: LruCache[str, int] = LruCache(10)
     recent.put("a", 1)
 
     assert not recent.put("a", 2, 11)
@@ -33,7 +33,7 @@ def test_one_that_is_too_heavy_is_not_held() -> None:
 
 
 def test_the_oldest_is_taken_out() -> None:
-    recent: RecentCache[str, int] = RecentCache(2)
+    recent: LruCache[str, int] = LruCache(2)
     recent.put("a", 1)
     recent.put("b", 2)
 
@@ -42,7 +42,7 @@ def test_the_oldest_is_taken_out() -> None:
 
 
 def test_nothing_is_left_after_clearing() -> None:
-    recent: RecentCache[str, int] = RecentCache(2)
+    recent: LruCache[str, int] = LruCache(2)
     recent.put("a", 1, 2)
 
     recent.clear()

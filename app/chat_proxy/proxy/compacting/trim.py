@@ -1,0 +1,33 @@
+"""Trim a request: run the stages that look at single messages or media only."""
+
+from functools import partial
+
+from chat_proxy.compaction.pipeline import Trimmed
+from chat_proxy.compaction.stages.stage import StageContext
+from chat_proxy.inline_or_thread import run_inline_or_in_thread
+from chat_proxy.proxy.compacting.services import CompactionServices
+from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
+from chat_proxy.proxy.sizing.request_counter import RequestCounter
+
+
+async def trim(compaction: CompactionRequest, services: CompactionServices) -> CompactionResult:
+    """Return the trimmed request; a text that could not be stored whole first is not cut."""
+    name = partial(services.offloads.id_of, compaction.tenant)
+    context = StageContext(compaction.route.card.vision, name, services.originals.file_of)
+    trimmed = await _run_stages(compaction, context)
+    if trimmed.offloads and not compaction.is_dry_run:
+        unkept = await services.originals.keep_results(compaction.tenant, trimmed.offloads)
+        services.metrics.offloads.labels("kept").inc(len(trimmed.offloads) - len(unkept))
+        services.metrics.offloads.labels("refused").inc(len(unkept))
+        if unkept:
+            trimmed = await _run_stages(compaction, context._replace(whole=unkept))
+    counter = RequestCounter(compaction.request, compaction.measured, services.tokenizers)
+    token_count = await counter.count_conversation(trimmed.conversation)
+    return CompactionResult(
+        trimmed.conversation, token_count, trimmed.steps, trimmed.failures, trimmed.notices
+    )
+
+
+async def _run_stages(compaction: CompactionRequest, context: StageContext) -> Trimmed:
+    work = partial(compaction.policy.pipeline.trim, compaction.conversation, context)
+    return await run_inline_or_in_thread(work, len(compaction.request.body))

@@ -1,0 +1,24 @@
+"""The services that summaries are written with."""
+
+from dataclasses import dataclass
+
+from chat_proxy.proxy.session.originals import Originals
+from chat_proxy.proxy.summaries.jobs import SummaryJobs
+from chat_proxy.proxy.summaries.tenant_budget import TenantBudget
+from chat_proxy.registry.registry import ModelRegistry
+from chat_proxy.telemetry.metrics import Metrics
+from chat_proxy.upstream.client import Upstream
+from chat_proxy.upstream.discovery import Windows
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryServices:
+    """The jobs, budgets and connections that summaries are written with."""
+
+    jobs: SummaryJobs
+    tenant_budget: TenantBudget
+    upstream: Upstream
+    windows: Windows
+    registry: ModelRegistry
+    originals: Originals
+    metrics: Metrics
