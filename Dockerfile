@@ -1,4 +1,4 @@
-# The version that requirements.lock is made for.
+# The Python version that requirements.lock is resolved for.
 FROM python:3.11-slim-bookworm AS build
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
@@ -7,10 +7,10 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
 RUN python -m venv /opt/venv
 ENV PATH="/opt/venv/bin:$PATH"
 
-# Dependencies first: this layer stays while only our own code changes.
+# Dependencies first: this layer stays cached while only our own code changes.
 WORKDIR /src
 COPY requirements.lock ./
-# The lock is whole: nothing is left to resolve, so a release of tomorrow cannot get in the way.
+# The lock is complete: nothing is resolved here, so a newer release cannot break the build.
 RUN pip install --no-deps --require-hashes --only-binary :all: -r requirements.lock
 
 COPY pyproject.toml README.md LICENSE ./
@@ -20,7 +20,7 @@ RUN pip install --no-deps . && pip check
 
 FROM python:3.11-slim-bookworm
 
-# A fixed id, so that the owner of a mounted folder can be set from outside.
+# A fixed id, so that the owner of a mounted folder can be set on the host.
 RUN groupadd --gid 10001 chat-proxy \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /app \
         --shell /usr/sbin/nologin chat-proxy \
@@ -28,7 +28,7 @@ RUN groupadd --gid 10001 chat-proxy \
 
 COPY --from=build /opt/venv /opt/venv
 
-# The image listens for other containers; who may reach it is decided by the published port.
+# The image listens on all addresses; the published port decides who can reach it.
 ENV PATH="/opt/venv/bin:$PATH" \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
@@ -37,16 +37,16 @@ ENV PATH="/opt/venv/bin:$PATH" \
 WORKDIR /app
 COPY configs ./configs
 
-# As a number: Kubernetes' runAsNonRoot cannot look up names.
+# As a number: Kubernetes' runAsNonRoot cannot resolve names.
 USER 10001:10001
 VOLUME /app/data
 EXPOSE 8100
 STOPSIGNAL SIGTERM
 
-# By Python, because the image has no curl; past any HTTP_PROXY that is meant for the upstream.
+# With Python, because the image has no curl; without any HTTP_PROXY, which is meant for the upstream.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
     CMD ["python", "-c", "import os, urllib.request as web; web.build_opener(web.ProxyHandler({})).open('http://localhost:' + (os.environ.get('CHAT_PROXY_SERVER_PORT') or '8100') + '/healthz', timeout=4)"]
 
-# No shell in between: SIGTERM reaches the proxy, which lets running answers end.
+# Without a shell, so that SIGTERM reaches the proxy and running answers can finish.
 ENTRYPOINT ["chat-proxy"]
 CMD ["serve"]

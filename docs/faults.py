@@ -1,4 +1,4 @@
-"""Write docs/faults.md, every fault with its expectation and its tests: `make docs`."""
+"""Write docs/faults.md, which lists every fault with its expectation and tests: `make docs`."""
 
 import ast
 import re
@@ -32,12 +32,12 @@ _ROWS_IN_A_NAME = re.compile(r"test_((?:[a-f]\d{1,2}_)+)")
 
 
 def main() -> None:
-    """Bring the page up to date."""
+    """Write the page."""
     PAGE.write_text(page(), encoding="utf-8")
 
 
 def page() -> str:
-    """Return the page as the catalogue and the tests have it."""
+    """Return the page, made from the catalogue and the names of the tests."""
     tests = found_by_row()
     tables = ("\n".join(table_of(title, rows, tests)) for title, rows in GROUPS.items())
     return HEAD + "\n" + "\n\n".join(tables) + "\n"
@@ -54,7 +54,7 @@ def table_of(title: str, rows: tuple[Row, ...], tests: dict[str, list[str]]) -> 
 
 
 def found_by_row() -> dict[str, list[str]]:
-    """Return the tests of each row, in the order of their files."""
+    """Return the tests of each row, ordered by file."""
     found: dict[str, list[str]] = {row.name: [] for row in ROWS}
     for file, name in named_tests():
         for row in rows_in(name):
@@ -63,7 +63,7 @@ def found_by_row() -> dict[str, list[str]]:
 
 
 def named_tests() -> Iterator[tuple[str, str]]:
-    """Yield file and name of every test of a fault, without importing any."""
+    """Yield the file and name of every test of a fault, without importing it."""
     for path in sorted(TESTS.rglob("test_*.py")):
         if path.name == ABOUT_THE_CATALOGUE:
             continue
@@ -73,7 +73,7 @@ def named_tests() -> Iterator[tuple[str, str]]:
 
 
 def rows_in(name: str) -> list[str]:
-    """Return the rows that a test's name begins with."""
+    """Return the rows at the beginning of a test's name."""
     found = _ROWS_IN_A_NAME.match(name)
     return found[1].upper().split("_")[:-1] if found else []
 

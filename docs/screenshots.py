@@ -1,4 +1,4 @@
-"""Make README's pictures of the dashboard: `python docs/screenshots.py`; needs Chromium."""
+"""Take the README's screenshots of the dashboard: `python docs/screenshots.py`; needs Chromium."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-import httpx  # noqa: E402 - the repository itself is not installed as a whole
+import httpx  # noqa: E402 - tests/ is not installed, so the path is needed first
 
 from chat_proxy.cli.demo import start_model  # noqa: E402
 from chat_proxy.demo.model.model import DemoModel  # noqa: E402
@@ -25,12 +25,12 @@ Message = dict[str, Any]
 
 
 def words(chance: Random, number: int) -> str:
-    """Return some words."""
+    """Return a text of random words."""
     return " ".join(chance.choice(WORDS) for _ in range(number))
 
 
 async def talk(client: httpx.AsyncClient, seed: int, turns: int, most: int) -> None:
-    """Hold one conversation with tool calls, longer and longer."""
+    """Send one growing conversation with tool calls, request by request."""
     chance = Random(seed)  # noqa: S311 - words for a picture
     messages: list[Message] = [{"role": "system", "content": f"You are coding agent {seed}."}]
     for turn in range(turns):
@@ -45,7 +45,7 @@ async def talk(client: httpx.AsyncClient, seed: int, turns: int, most: int) -> N
 
 
 def tool_step(chance: Random, name: str, length: int) -> list[Message]:
-    """Return a call and its long result."""
+    """Return a tool call and its long result."""
     function = {"name": "run_tests", "arguments": '{"path": "tests/"}'}
     calls = [{"id": name, "type": "function", "function": function}]
     return [
@@ -55,14 +55,14 @@ def tool_step(chance: Random, name: str, length: int) -> list[Message]:
 
 
 async def show(page: Page, name: str, width: int, height: int, *, dark: bool = False) -> None:
-    """Take one picture."""
+    """Take one screenshot."""
     await page.resize(width, height, dark=dark)
     await asyncio.sleep(0.5)
     (PICTURES / f"{name}.png").write_bytes(await page.picture())
 
 
 async def take_pictures(proxy: Proxy) -> None:
-    """Take all pictures of a proxy that has something to show."""
+    """Take all screenshots of a proxy that has served some chats."""
     async with running_browser() as browser, browser.page() as page:
         await page.open(f"{proxy.url}/dashboard")
         await page.until("document.querySelectorAll('.request').length > 10")
@@ -78,7 +78,7 @@ async def take_pictures(proxy: Proxy) -> None:
 
 
 async def main() -> None:
-    """Let some agents talk, and look at the dashboard."""
+    """Run some conversations through a proxy and take the screenshots."""
     PICTURES.mkdir(exist_ok=True)
     model_url = start_model(DemoModel(WINDOW, words_per_second=2_000))
     async with running_proxy(model_url) as proxy, http_client(proxy) as client:

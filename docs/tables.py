@@ -1,4 +1,4 @@
-"""Write README's tables of settings and metrics from the code: `make docs`."""
+"""Write the README tables of settings and metrics from the code: `make docs`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,18 +16,18 @@ END = "<!-- end {name} -->"
 
 
 def main() -> None:
-    """Bring README up to date."""
+    """Write the tables into README.md."""
     README.write_text(renewed(README.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def renewed(text: str) -> str:
-    """Return the text with its tables as the code has them."""
+    """Return the text with its tables generated from the code."""
     text = with_table(text, "settings", settings_tables())
     return with_table(text, "metrics", metrics_table())
 
 
 def with_table(text: str, name: str, lines: Iterator[str]) -> str:
-    """Return the text with new lines between the two markers, or raise if they are not there."""
+    """Return the text with new lines between two markers; raise LookupError without them."""
     begin, end = BEGIN.format(name=name), END.format(name=name)
     head, found_begin, rest = text.partition(begin)
     _, found_end, tail = rest.partition(end)
@@ -37,7 +37,7 @@ def with_table(text: str, name: str, lines: Iterator[str]) -> str:
 
 
 def settings_tables() -> Iterator[str]:
-    """Yield a table for what has no section, then one for each section."""
+    """Yield the table of the settings without a section, then one table for each section."""
     sections = {
         name: field.annotation
         for name, field in Settings.model_fields.items()
@@ -51,7 +51,7 @@ def settings_tables() -> Iterator[str]:
 
 
 def rows_of(prefix: str, fields: dict[str, FieldInfo]) -> Iterator[str]:
-    """Yield a table of variable, default and meaning."""
+    """Yield a table with the variable, default and meaning of each field."""
     yield "| variable | default | meaning |"
     yield "|---|---|---|"
     for name, field in fields.items():
@@ -61,7 +61,7 @@ def rows_of(prefix: str, fields: dict[str, FieldInfo]) -> Iterator[str]:
 
 
 def metrics_table() -> Iterator[str]:
-    """Yield a table of name, type, labels and meaning."""
+    """Yield a table with the name, type, labels and meaning of each metric."""
     yield "| metric | type | labels | meaning |"
     yield "|---|---|---|---|"
     for name, kind, labels, meaning in Metrics().documented():
