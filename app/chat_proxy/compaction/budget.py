@@ -69,20 +69,14 @@ class Budget:
     ) -> "Budget":
         """Return the budget of a request in a window.
 
-        `max_output` is the longest answer of the model, if it is known. The reserve is at most a
-        quarter of the window: agents ask for 32,000 output tokens on any model, and vLLM clips
-        output that does not fit.
+        `max_output` is the longest answer of the model, for requests that set no limit. The
+        reserve is at most a quarter of the window: agents ask for 32,000 output tokens on any
+        model, and vLLM clips output that does not fit.
         """
-        wanted = policy.reserve_tokens or _output_of(fields, max_output)
+        requested = _requested_output(fields) or max_output or DEFAULT_RESERVE_TOKENS
+        wanted = policy.reserve_tokens or requested
         reserve = min(wanted, int(window * LARGEST_RESERVE_SHARE))
         return _divided(window, reserve, policy.threshold, policy.prepare, input_limit)
-
-
-def _output_of(fields: dict[str, Any], max_output: int | None) -> int:
-    """Return the longest answer to expect: what is asked for, or what the model can give."""
-    if max_output is None:
-        return _requested_output(fields) or DEFAULT_RESERVE_TOKENS
-    return min(_requested_output(fields) or max_output, max_output)
 
 
 def _requested_output(fields: dict[str, Any]) -> int:

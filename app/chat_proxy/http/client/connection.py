@@ -112,9 +112,11 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def may_be_kept(self) -> bool:
         """Whether another request may be sent on it."""
-        if not self._keeps_alive or self._transport is None:
+        transport = self._transport
+        if not self._keeps_alive or transport is None:
             return False
-        return self.is_whole and not self._pieces
+        # An upstream may answer before it has read the whole request, and then stop reading.
+        return self.is_whole and not self._pieces and not transport.get_write_buffer_size()
 
     def break_off(self) -> None:
         """Close at once: a plain close waits until the upstream has read what is unsent."""

@@ -4,10 +4,11 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import httpx
-from aiohappyeyeballs import start_connection
+from aiohappyeyeballs import AddrInfoType, start_connection
 
 from chat_proxy.http.client.connection import Connection
 from chat_proxy.http.client.resolver import CachingResolver
@@ -63,7 +64,7 @@ class Dialler:
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 return await self._dial(target)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # uvloop raises both while it connects
             raise as_httpx(error) from error
 
     async def close(self) -> None:
@@ -71,19 +72,26 @@ class Dialler:
         await self._resolver.close()
 
     async def _dial(self, target: Target) -> Connection:
-        addresses = list(await self._resolver.resolve(target.host, target.port))
-        while True:
-            sock = await start_connection(
-                addresses, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS, loop=self._loop
-            )
-            peer = sock.getpeername()
+        addresses = await self._resolver.resolve(target.host, target.port)
+        sock = await self._connect(addresses)
+        peer = sock.getpeername()
+        try:
+            return await self._shake_hands(sock, target)
+        except OSError as refused:
+            # One address of several may serve another certificate, or none.
+            others = [address for address in addresses if address[4][:2] != peer[:2]]
+            if not others or len(others) == len(addresses):
+                raise
             try:
-                return await self._shake_hands(sock, target)
+                return await self._shake_hands(await self._connect(others), target)
             except OSError:
-                # One address of several may serve another certificate, or none.
-                addresses = [address for address in addresses if address[4][:2] != peer[:2]]
-                if not addresses:
-                    raise
+                raise refused from None
+
+    async def _connect(self, addresses: list[AddrInfoType]) -> socket.socket:
+        """Return a socket that is connected to the first address that answers."""
+        return await start_connection(
+            addresses, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS, loop=self._loop
+        )
 
     async def _shake_hands(self, sock: socket.socket, target: Target) -> Connection:
         """Make a connection of a connected socket, with TLS where the target wants it."""
@@ -95,12 +103,15 @@ class Dialler:
                 server_hostname=target.host.rstrip(".") if target.is_tls else None,
             )
         except BaseException:
-            sock.close()
+            # Not closed: a loop that is still ending the handshake uses the descriptor, and another
+            # socket would get its number. The loop's transport closes it.
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
             raise
         return connection
 
 
-def as_httpx(error: OSError) -> httpx.TransportError:
+def as_httpx(error: OSError | RuntimeError) -> httpx.TransportError:
     """Return the httpx error that means the same as a failure to connect."""
     for foreign, meaning in _MEANINGS:
         if isinstance(error, foreign):

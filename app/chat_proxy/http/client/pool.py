@@ -71,9 +71,11 @@ class IdleConnections:
         """Close connections that were idle for too long; run again while some are left."""
         oldest = self._loop.time() - self._seconds
         for key, idle in list(self._idle.items()):
-            kept = [it for it in idle if it.idle_since > oldest and it.may_be_kept]
+            kept = []
             for connection in idle:
-                if connection not in kept:
+                if connection.idle_since > oldest and connection.may_be_kept:
+                    kept.append(connection)
+                else:
                     connection.break_off()
             self._idle[key] = kept
             if not kept:

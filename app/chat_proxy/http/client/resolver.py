@@ -44,6 +44,8 @@ class CachingResolver:
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._known: dict[tuple[str, int], tuple[float, list[AddrInfoType]]] = {}
+        self._retry_at: dict[tuple[str, int], float] = {}
+        """When a name is looked up again; also after a failure, so that not each dial waits."""
         self._pending: dict[tuple[str, int], asyncio.Task[list[AddrInfoType]]] = {}
 
     async def resolve(self, host: str, port: int) -> list[AddrInfoType]:
@@ -53,7 +55,7 @@ class CachingResolver:
             return [literal]
         key = (host, port)
         resolved_at, addresses = self._known.get(key, (0.0, []))
-        if addresses and self._clock() - resolved_at < FRESH_SECONDS:
+        if addresses and self._clock() < self._retry_at.get(key, 0.0):
             # The next connection begins with the next address: hosts share the load.
             self._known[key] = (resolved_at, [*addresses[1:], addresses[0]])
             return addresses
@@ -83,8 +85,11 @@ class CachingResolver:
             resolved_at, addresses = self._known.get((host, port), (0.0, []))
             if not addresses or self._clock() - resolved_at > LAST_GOOD_SECONDS:
                 raise NameNotResolved("the name was not resolved") from error
+            last_good_until = resolved_at + LAST_GOOD_SECONDS
+            self._retry_at[host, port] = min(self._clock() + FRESH_SECONDS, last_good_until)
             return addresses
         self._known[host, port] = (self._clock(), addresses)
+        self._retry_at[host, port] = self._clock() + FRESH_SECONDS
         return addresses
 
 

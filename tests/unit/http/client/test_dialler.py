@@ -109,6 +109,42 @@ async def test_a_certificate_that_no_address_has_is_an_error_of_tls() -> None:
             await dialler.dial(target_of(httpx.URL(f"https://model:{port}/v1")))
 
 
+async def test_an_address_that_is_spelled_otherwise_is_dialled_once() -> None:
+    """B4: 0.0.0.0 answers as 127.0.0.1, and is no other address."""
+    authority = trustme.CA()
+    async with listening("127.0.0.1", serving(authority.issue_cert("other"))) as port:
+        dialler = dialler_to([("0.0.0.0", port)], authority)
+        with pytest.raises(TlsFailed):
+            await dialler.dial(target_of(httpx.URL(f"https://model:{port}/v1")))
+
+
+async def test_a_bad_certificate_is_told_though_another_address_refuses() -> None:
+    authority = trustme.CA()
+    async with listening("127.0.0.2", serving(authority.issue_cert("other"))) as port:
+        dialler = dialler_to([("127.0.0.2", port), ("127.0.0.3", port)], authority)
+        with pytest.raises(TlsFailed):
+            await dialler.dial(target_of(httpx.URL(f"https://model:{port}/v1")))
+
+
+async def test_dials_cancelled_in_the_handshake_cost_no_other_dial() -> None:
+    """BUGS 49: a descriptor that is closed too early is the next connection's."""
+    authority = trustme.CA()
+    async with listening("127.0.0.1", serving(authority.issue_cert("model"))) as port:
+        dialler = dialler_to([("127.0.0.1", port)], authority)
+        target = target_of(httpx.URL(f"https://model:{port}/v1"))
+        for number in range(30):
+            doomed = [asyncio.create_task(dialler.dial(target)) for _ in range(3)]
+            for _ in range(number % 10):
+                await asyncio.sleep(0)
+            for task in doomed:
+                task.cancel()
+            connection = await dialler.dial(target)
+            connection.break_off()
+            for made in await asyncio.gather(*doomed, return_exceptions=True):
+                if isinstance(made, Connection):
+                    made.break_off()
+
+
 async def test_a_port_without_a_listener_is_an_error_of_connecting() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -212,3 +212,30 @@ async def test_an_upstream_that_reads_nothing_is_let_go_of_at_once() -> None:
 
         assert await eventually(lambda: sockets_to(port) == 0) < 0.25
     await upstream.close()
+
+
+async def test_a_connection_with_an_unsent_request_is_not_kept() -> None:
+    """DESIGN §3: an upstream that answers early and stops reading delays no other request."""
+
+    async def answer_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\nno")
+        await seen.wait()
+        writer.transport.abort()
+
+    seen = asyncio.Event()
+    server = await asyncio.start_server(answer_early, "127.0.0.1", 0, limit=2**16)
+    upstream = Upstream(UpstreamPolicy(None, 1, 60, 0, 1))
+    upstream.open()
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        body = b"x" * 16_000_000
+        reply = await upstream.send(Call("POST", f"http://127.0.0.1:{port}/v1", "/x", [], body))
+        said = await reply.read_some()
+        reply.release()
+        kept = upstream._open_pool().idle.count
+        seen.set()
+        await asyncio.sleep(0.05)
+    await upstream.close()
+
+    assert (reply.status, said, kept) == (401, b"no", 0)

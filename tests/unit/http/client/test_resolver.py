@@ -211,3 +211,19 @@ async def test_several_addresses_take_turns() -> None:
 
     assert set(first) == {ADDRESS, other}
     assert sorted(await resolver.resolve("model", 80)) == sorted([ADDRESS, other])
+
+
+async def test_a_name_server_that_hangs_delays_one_dial_and_not_the_next() -> None:
+    """B3: the last good addresses are used at once while the failure is new."""
+    given = Setting()
+    await given.resolver.resolve("model", 80)
+    given.server.mood = "stalled"
+    given.now += FRESH_SECONDS + 1
+
+    for _ in range(3):
+        assert await given.resolver.resolve("model", 80) == [ADDRESS]
+
+    assert len(given.server.asked) == 2
+    given.now += FRESH_SECONDS + 1
+    await given.resolver.resolve("model", 80)
+    assert len(given.server.asked) == 3
