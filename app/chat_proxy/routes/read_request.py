@@ -31,10 +31,7 @@ class RequestReader:
     async def read_body(self, context: RequestContext, client: AsgiClient) -> bytes:
         """Return the body; raise as soon as it is too large."""
         body = self._take_body(context, client)
-        if body is None:
-            body = await client.read_body(self._max_body_bytes, self._admission)
-            context.record.bytes_in = len(body)
-        return body
+        return await self._wait_for_body(context, client) if body is None else body
 
     def _take_body(self, context: RequestContext, client: AsgiClient) -> bytes | None:
         """Return the body if it has arrived already, as most have."""
@@ -44,12 +41,17 @@ class RequestReader:
             context.record.bytes_in = len(body)
         return body
 
+    async def _wait_for_body(self, context: RequestContext, client: AsgiClient) -> bytes:
+        body = await client.read_body(self._max_body_bytes, self._admission)
+        context.record.bytes_in = len(body)
+        return body
+
     async def read_chat(self, context: RequestContext, client: AsgiClient) -> ChatRequest:
         """Return a chat request, parsed from where an earlier one with the same beginning ended."""
         body = self._take_body(context, client)
         if body is None:
-            body = await self.read_body(context, client)
-        if len(body) <= INLINE_BYTES:
+            body = await self._wait_for_body(context, client)
+        if len(body) <= INLINE_BYTES:  # as most are: without a coroutine in between
             request = read_request(body, self._limits, self._prefixes)
         else:
             request = await parse(body, self._limits, self._prefixes)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from chat_proxy.http.client.resolver import FRESH_SECONDS
 from tests.faults.faulty import is_error
 from tests.support.fake_model import Line, Received, polite
 from tests.support.live import Proxy, RawAnswer, chat_request, eventually, raw_client, running_proxy
@@ -118,8 +117,8 @@ def forget_names(proxy: Proxy) -> None:
     pool = proxy.services.forwarding.upstream._pool
     assert pool is not None
     known = pool._dialler._resolver._known
-    for name, (resolved_at, addresses) in known.items():
-        known[name] = (resolved_at - FRESH_SECONDS, addresses)
+    for name, resolved in known.items():
+        known[name] = resolved._replace(retry_at=0.0)
 
 
 @pytest.mark.parametrize("mood", ["failing", "stalled"])

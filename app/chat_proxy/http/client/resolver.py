@@ -5,6 +5,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
+from typing import NamedTuple
 
 import httpx
 from aiohappyeyeballs import AddrInfoType
@@ -17,6 +18,15 @@ Lookup = Callable[[str, int], Awaitable[list[AddrInfoType]]]
 
 class NameNotResolved(httpx.ConnectError):
     """The host's name has no address."""
+
+
+class Resolved(NamedTuple):
+    """The addresses of a name, at least one."""
+
+    addresses: list[AddrInfoType]
+    retry_at: float
+    """When the name is looked up again; also after a failure, so that not every dial waits."""
+    last_good_until: float
 
 
 async def look_up(host: str, port: int) -> list[AddrInfoType]:
@@ -43,9 +53,7 @@ class CachingResolver:
         self._lookup = lookup
         self._timeout_seconds = timeout_seconds
         self._clock = clock
-        self._known: dict[tuple[str, int], tuple[float, list[AddrInfoType]]] = {}
-        self._retry_at: dict[tuple[str, int], float] = {}
-        """When a name is looked up again; also after a failure, so that not each dial waits."""
+        self._known: dict[tuple[str, int], Resolved] = {}
         self._pending: dict[tuple[str, int], asyncio.Task[list[AddrInfoType]]] = {}
 
     async def resolve(self, host: str, port: int) -> list[AddrInfoType]:
@@ -54,11 +62,12 @@ class CachingResolver:
         if literal is not None:
             return [literal]
         key = (host, port)
-        resolved_at, addresses = self._known.get(key, (0.0, []))
-        if addresses and self._clock() < self._retry_at.get(key, 0.0):
+        known = self._known.get(key)
+        if known is not None and self._clock() < known.retry_at:
             # The next connection begins with the next address: hosts share the load.
-            self._known[key] = (resolved_at, [*addresses[1:], addresses[0]])
-            return addresses
+            first, *others = known.addresses
+            self._known[key] = known._replace(addresses=[*others, first])
+            return known.addresses
         pending = self._pending.get(key)
         if pending is None:
             pending = self._pending[key] = asyncio.create_task(self._resolve(host, port))
@@ -82,14 +91,17 @@ class CachingResolver:
             async with asyncio.timeout(self._timeout_seconds):
                 addresses = await self._lookup(host, port)
         except (OSError, UnicodeError) as error:
-            resolved_at, addresses = self._known.get((host, port), (0.0, []))
-            if not addresses or self._clock() - resolved_at > LAST_GOOD_SECONDS:
+            known = self._known.get((host, port))
+            if known is None or self._clock() > known.last_good_until:
                 raise NameNotResolved("the name was not resolved") from error
-            last_good_until = resolved_at + LAST_GOOD_SECONDS
-            self._retry_at[host, port] = min(self._clock() + FRESH_SECONDS, last_good_until)
-            return addresses
-        self._known[host, port] = (self._clock(), addresses)
-        self._retry_at[host, port] = self._clock() + FRESH_SECONDS
+            retry_at = min(self._clock() + FRESH_SECONDS, known.last_good_until)
+            self._known[host, port] = known._replace(retry_at=retry_at)
+            return known.addresses
+        if not addresses:
+            raise NameNotResolved("the name has no address")
+        now = self._clock()
+        resolved = Resolved(addresses, now + FRESH_SECONDS, now + LAST_GOOD_SECONDS)
+        self._known[host, port] = resolved
         return addresses
 
 

@@ -14,7 +14,6 @@ from chat_proxy.proxy.session.last_seen import LastSeen
 from chat_proxy.proxy.session.manual_mark import (
     MANUAL,
     is_marked_manual,
-    is_surely_unmarked,
     repeat_decisions,
 )
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
@@ -46,9 +45,7 @@ async def decide(
     if is_near:
         session = await open_session(compaction, trimmed, services)
         outcome = await _decide_or_repeat(session, services.last_seen, services.summaries)
-    elif not is_surely_unmarked(compaction, services.checkpoints) and await is_marked_manual(
-        compaction, services.checkpoints
-    ):
+    elif await is_marked_manual(compaction, services.checkpoints):
         outcome = await repeat_decisions(await open_session(compaction, trimmed, services))
     is_only_trimmed = outcome.label == "none" and outcome.steps
     return outcome._replace(label="trimmed") if is_only_trimmed else outcome

@@ -22,14 +22,11 @@ async def mark_manual(compaction: CompactionRequest, checkpoints: Checkpoints) -
     await checkpoints.keep(compaction.scope, _ANY_CONVERSATION, mark, MANUAL)
 
 
-def is_surely_unmarked(compaction: CompactionRequest, checkpoints: Checkpoints) -> bool:
-    """Return whether the conversation was surely not compacted manually, without a store query."""
-    is_unmarked = checkpoints.was_unmarked(compaction.tenant, compaction.route.fingerprint, MANUAL)
-    return is_unmarked or not len(compaction.conversation)
-
-
 async def is_marked_manual(compaction: CompactionRequest, checkpoints: Checkpoints) -> bool:
     """Return whether conversations of this tenant and model may have been compacted manually."""
+    is_unmarked = checkpoints.was_unmarked(compaction.tenant, compaction.route.fingerprint, MANUAL)
+    if is_unmarked or not len(compaction.conversation):
+        return False
     return await checkpoints.is_marked(compaction.scope, _ANY_CONVERSATION, MANUAL)
 
 
