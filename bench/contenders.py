@@ -4,12 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from bench.servers import Launch
+from chat_proxy import __file__ as package_file
 from chat_proxy import __version__
 
 NGINX, BARE_RELAY = "nginx", "bare relay"
@@ -71,19 +72,24 @@ def launch_chat_proxy_off(place: Place) -> Launch:
     return launch_chat_proxy(place, mode="off")
 
 
-def launch_chat_proxy(place: Place, mode: str = "on") -> Launch:
-    """Start chat-proxy as its users do, with nothing kept on disk."""
+def launch_chat_proxy(
+    place: Place, mode: str = "on", settings: Mapping[str, str] | None = None
+) -> Launch:
+    """Start chat-proxy as its users do, with nothing kept on disk, and with other settings."""
     return Launch(
         [sys.executable, "-m", "chat_proxy", "serve"],
         place.port,
         ready_path="/readyz",
         environment={
+            # The same checkout as this process has, which need not be the installed one.
+            "PYTHONPATH": str(Path(package_file).parent.parent),
             "CHAT_PROXY_SERVER_HOST": "127.0.0.1",
             "CHAT_PROXY_SERVER_PORT": str(place.port),
             "CHAT_PROXY_UPSTREAM_BASE_URL": f"{place.upstream_url}/v1",
             "CHAT_PROXY_STORE_URL": "memory:",
             "CHAT_PROXY_MODE": mode,
             "CHAT_PROXY_LOG_FORMAT": "json",
+            **(settings or {}),
         },
     )
 

@@ -57,7 +57,8 @@ def rows_of(prefix: str, fields: dict[str, FieldInfo]) -> Iterator[str]:
     for name, field in fields.items():
         default = written(field.get_default())
         shown = f"`{default}`" if default else ""
-        yield f"| `{prefix}{name.upper()}` | {shown} | {field.description} |"
+        meaning = " ".join((field.description or "").split())
+        yield f"| `{prefix}{name.upper()}` | {shown} | {meaning} |"
 
 
 def metrics_table() -> Iterator[str]:

@@ -32,6 +32,7 @@ from chat_proxy.proxy.sizing.tokenizers import Tokenizers
 from chat_proxy.proxy.summaries.jobs import SummaryJobs
 from chat_proxy.proxy.summaries.services import SummaryServices
 from chat_proxy.proxy.summaries.tenant_budget import TenantBudget
+from chat_proxy.proxy.summaries.writing.ability import SummaryAbility
 from chat_proxy.registry.model_card import ModelCard
 from chat_proxy.registry.registry import BadRegistry, ModelRegistry, read_registry
 from chat_proxy.store.archive.archive import Archive
@@ -136,10 +137,10 @@ def make_compaction(
     summaries = SummaryServices(
         SummaryJobs(checkpoints, store, metrics, settings.summary.concurrency),
         TenantBudget(settings.summary.tenant_tokens_per_hour),
+        SummaryAbility(),
         upstream,
         windows,
         registry,
-        originals,
         metrics,
     )
     return CompactionServices(

@@ -10,16 +10,15 @@ from typing import Any
 
 import orjson
 
-from bench.contenders import Place
 from bench.conversation.model import Call, ScriptedModel, running
 from bench.conversation.replay import Outcome, replay
 from bench.conversation.report import charts, page
 from bench.conversation.sessions import QUICK, SIZES, Session, sessions
-from bench.conversation.systems import SYSTEMS, System
+from bench.conversation.systems import SYSTEMS, System, started
 from bench.conversation.verdict import losses
 from bench.peers import PeerUnavailable, install_headroom
 from bench.progress import tell
-from bench.servers import REPOSITORY, Server, ServerFailed, free_port
+from bench.servers import REPOSITORY, ServerFailed
 
 DOCS = REPOSITORY / "docs/bench"
 RESULTS = REPOSITORY / "bench/conversation/results.json"
@@ -78,13 +77,8 @@ async def _replayed(
         return await replay(session, system, model, f"http://127.0.0.1:{model.port}")
     if system.is_peer:
         await asyncio.to_thread(install_headroom)
-    place = Place(free_port(), model.port, folder)
-    server = Server(system.launch(place), folder)
-    await asyncio.to_thread(server.__enter__)
-    try:
-        return await replay(session, system, model, f"http://127.0.0.1:{place.port}")
-    finally:
-        await asyncio.to_thread(server.stop)
+    async with started(system.launch, model.port, folder) as url:
+        return await replay(session, system, model, url)
 
 
 def _kept_with(found: list[Outcome]) -> list[Outcome]:

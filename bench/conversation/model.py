@@ -1,7 +1,7 @@
 """The scripted upstream: it counts, remembers, refuses what is too long, and summarises."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -11,11 +11,16 @@ from aiohttp import web
 from bench.conversation.cache import PrefixCache
 from bench.conversation.prompt import Json, Prompt, broken_pairs, count
 from bench.conversation.sessions import MODEL
-from bench.conversation.summary import is_asked_for, summary
+from bench.conversation.summarisers.request import PURPOSE_HEADER, is_asked_for
+from bench.conversation.summary import summary
 
 # Agents take seconds between two requests; what a proxy does behind the scenes is done by then.
 SECONDS_TO_DIGEST = 0.03
+SUMMARY_MODEL = "scripted-summariser"
 LARGEST_BODY = 64 * 1024 * 1024
+
+Summarise = Callable[[Prompt], str | None]
+"""Writes the summary that a request asks for; None says that no model is there to write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +39,26 @@ class ScriptedModel:
     """Serves one conversation at a time; `begin` forgets the last one."""
 
     window: int = 0
+    summarise: Summarise = summary
     calls: list[Call] = field(default_factory=list)
     refused: int = 0
-    last_text: str = ""
+    last: Prompt | None = None
+    """The newest chat prompt that was accepted."""
     port: int = 0
 
     def begin(self, window: int) -> None:
         """Forget everything, and take prompts up to this window."""
-        self.window, self.refused, self.last_text = window, 0, ""
+        self.window, self.refused, self.last = window, 0, None
         self.calls = []
         self._cache = PrefixCache()
         self._busy = 0
         self._free = asyncio.Event()
         self._free.set()
+
+    @property
+    def last_text(self) -> str:
+        """The newest chat prompt that was accepted, tools included."""
+        return self.last.text if self.last else ""
 
     async def idle(self) -> None:
         """Wait until nobody is being answered, and give whoever was a moment to digest it."""
@@ -56,9 +68,10 @@ class ScriptedModel:
             await asyncio.sleep(SECONDS_TO_DIGEST)
 
     async def list_models(self, _: web.Request) -> web.Response:
-        """Name the one model and its window, as vLLM does."""
-        card = {"id": MODEL, "object": "model", "owned_by": "vllm", "max_model_len": self.window}
-        return _json({"object": "list", "data": [card]})
+        """Name the model and the one for summaries, and their window, as vLLM does."""
+        card = {"object": "model", "owned_by": "vllm", "max_model_len": self.window}
+        cards = [{"id": name, **card} for name in (MODEL, SUMMARY_MODEL)]
+        return _json({"object": "list", "data": cards})
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
         """Answer a chat request."""
@@ -75,13 +88,17 @@ class ScriptedModel:
         if len(prompt.tokens) >= self.window:
             self.refused += 1
             return _json(_too_long(self.window), 400)
-        asked = is_asked_for(prompt)
-        text = summary(prompt) if asked else "Well."
+        purpose = request.headers.get(PURPOSE_HEADER)
+        is_summary = is_asked_for(prompt, purpose)
+        is_side_query = is_summary or purpose is not None
+        text = self.summarise(prompt) if is_summary else "Well."
+        if text is None:
+            return _json(_NO_MODEL, 500)
         cached = self._cache.take(prompt.tokens)
-        pairs = 0 if asked else broken_pairs(prompt.messages)
-        self.calls.append(Call(len(prompt.tokens), cached, count(text), asked, pairs))
-        if not asked:
-            self.last_text = prompt.text
+        pairs = 0 if is_side_query else broken_pairs(prompt.messages)
+        self.calls.append(Call(len(prompt.tokens), cached, count(text), is_side_query, pairs))
+        if not is_side_query:
+            self.last = prompt
         answer = _Answer(prompt, text)
         return await answer.stream(request) if prompt.fields.get("stream") else answer.whole()
 
@@ -112,6 +129,7 @@ class _Answer:
         return {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written}
 
 
+_NO_MODEL: Json = {"error": {"message": "The model is not there.", "type": "server_error"}}
 _HEAD: Json = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": MODEL}
 
 

@@ -11,6 +11,8 @@ from chat_proxy.tokens.tiktoken_counter import load_encoding
 Json = dict[str, Any]
 
 _MOST_TEXTS = 100_000
+# As many tokens as a small image costs.
+_IMAGE = " image" * 85
 _known: dict[str, tuple[int, ...]] = {}
 
 
@@ -48,7 +50,15 @@ def rendered(message: Json) -> str:
     """Return a message as the template writes it, ids left out as templates do."""
     calls = [call["function"] for call in message.get("tool_calls") or []]
     called = "".join(f"<call>{call['name']} {call['arguments']}</call>\n" for call in calls)
-    return f"<|im_start|>{message['role']}\n{text_of(message)}\n{called}<|im_end|>\n"
+    seen = _IMAGE * len(images_of(message))
+    return f"<|im_start|>{message['role']}\n{text_of(message)}\n{seen}{called}<|im_end|>\n"
+
+
+def images_of(message: Json) -> list[Json]:
+    """Return a message's images."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    return [part for part in parts if part.get("type") == "image_url"]
 
 
 def text_of(message: Json) -> str:

@@ -109,13 +109,12 @@ async def replay(session: Session, system: System, model: ScriptedModel, url: st
     outcome = Outcome(system.name, session.name, session.kind, window)
     asked = list(session.requests())
     pauses = set(checkpoints(len(asked)))
-    timeout = aiohttp.ClientTimeout(total=SECONDS_PER_REQUEST)
-    async with aiohttp.ClientSession(timeout=timeout) as client:
+    async with client_session() as client:
         for number, request in enumerate(asked):
             answered = False
             if any(outcome.answered[-REFUSALS_TO_GIVE_UP:]) or number < REFUSALS_TO_GIVE_UP:
                 body = orjson.dumps(system.trim(request, window))
-                answered = await _post(client, f"{url}/v1/chat/completions", body)
+                answered = await post(client, url, body)
                 await model.idle()
             outcome.answered.append(answered)
             outcome.billed.append(price(model.calls))
@@ -123,6 +122,11 @@ async def replay(session: Session, system: System, model: ScriptedModel, url: st
                 _ask(outcome, session, len(request["messages"]), answered, model.last_text)
     outcome.calls = model.calls
     return outcome
+
+
+def client_session() -> aiohttp.ClientSession:
+    """Return a client that waits long enough for a summary."""
+    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS_PER_REQUEST))
 
 
 def _ask(outcome: Outcome, session: Session, messages: int, answered: bool, last_text: str) -> None:
@@ -134,8 +138,9 @@ def _ask(outcome: Outcome, session: Session, messages: int, answered: bool, last
     outcome.found_recalls.append(recall(found, messages, prompt))
 
 
-async def _post(client: aiohttp.ClientSession, url: str, body: bytes) -> bool:
+async def post(client: aiohttp.ClientSession, url: str, body: bytes) -> bool:
+    """Send a chat request, and tell whether it was answered."""
     headers = {"content-type": "application/json", "authorization": "Bearer sk-bench"}
-    async with client.post(url, data=body, headers=headers) as response:
+    async with client.post(f"{url}/v1/chat/completions", data=body, headers=headers) as response:
         await response.read()
         return response.status == 200

@@ -4,20 +4,14 @@ import re
 from collections.abc import Iterator
 
 from bench.conversation.prompt import Json, Prompt, count, text_of
-from chat_proxy.compaction.summary.prompt import PROGRESS, SECTIONS
+from bench.conversation.summarisers.request import headings, written
 
 TOKENS = 1_200
-_CUE = "Do not answer or continue the conversation"
 _SENTENCE = re.compile(r".*?[.!?](?=\s|$)|[^\n]+", re.DOTALL)
 _LONGEST = 160
-_SECTION_OF = {"user": SECTIONS[1], "assistant": PROGRESS[0], "tool": SECTIONS[5]}
+_SECTION_OF = {"user": "Constraints & Preferences", "assistant": "Done", "tool": "Critical Context"}
 
 _Bullet = tuple[str, str]
-
-
-def is_asked_for(prompt: Prompt) -> bool:
-    """Tell whether a request asks for a summary."""
-    return _CUE in text_of(prompt.messages[-1])
 
 
 def summary(prompt: Prompt) -> str:
@@ -27,7 +21,10 @@ def summary(prompt: Prompt) -> str:
     costs = [count(text) + 2 for _, text in bullets]
     while bullets and sum(costs) > room:
         del bullets[1::4], costs[1::4]
-    return "\n".join(_lines(bullets))
+    sections: dict[str, list[str]] = {}
+    for section, text in bullets:
+        sections.setdefault(section, []).append(text)
+    return written(headings(prompt), sections)
 
 
 def _bullets(messages: list[Json]) -> Iterator[_Bullet]:
@@ -47,14 +44,3 @@ def _earlier(text: str) -> Iterator[_Bullet]:
             section = line.strip("# ")
         elif line.startswith("- ") and line != "- (none)" and section:
             yield section, line.removeprefix("- ")
-
-
-def _lines(bullets: list[_Bullet]) -> Iterator[str]:
-    for section in SECTIONS:
-        yield f"## {section}"
-        names = PROGRESS if section == "Progress" else (section,)
-        for name in names:
-            if section == "Progress":
-                yield f"### {name}"
-            own = [text for of, text in bullets if of == name]
-            yield from (f"- {text}" for text in own or ["(none)"])

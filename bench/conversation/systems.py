@@ -1,18 +1,22 @@
 """What stands between the client and the model: nothing, a trim, us, or a peer."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from bench.contenders import Place, launch_chat_proxy
 from bench.conversation.prompt import Json, Prompt, count, rendered
 from bench.peers import launch_headroom
-from bench.servers import Launch
+from bench.servers import Launch, Server, free_port
 
 NO_PROXY, UNLIMITED, DROP_OLDEST = "no proxy", "no proxy, no limit", "drop oldest"
 CHAT_PROXY, HEADROOM_CACHE, HEADROOM_TOKEN = "chat-proxy", "headroom, cache", "headroom, token"
 
 Trim = Callable[[Json, int], Json]
+Launcher = Callable[[Place], Launch]
 
 
 def as_it_is(request: Json, window: int) -> Json:  # noqa: ARG001
@@ -23,7 +27,7 @@ def as_it_is(request: Json, window: int) -> Json:  # noqa: ARG001
 def drop_oldest(request: Json, window: int) -> Json:
     """Return the request without its oldest messages; only the instructions are safe."""
     first, *others = request["messages"]
-    most = window - request["max_tokens"]
+    most = window - request.get("max_tokens", 1)
     sizes = [count(rendered(message)) for message in others]
     total = len(Prompt(request).tokens)
     dropped = 0
@@ -39,9 +43,21 @@ class System:
 
     name: str
     trim: Trim = as_it_is
-    launch: Callable[[Place], Launch] | None = None
+    launch: Launcher | None = None
     is_limited: bool = True
     is_peer: bool = False
+
+
+@asynccontextmanager
+async def started(launch: Launcher, model_port: int, folder: Path) -> AsyncIterator[str]:
+    """Run a proxy in front of the model until the block ends, and say where it listens."""
+    place = Place(free_port(), model_port, folder)
+    server = Server(launch(place), folder)
+    await asyncio.to_thread(server.__enter__)
+    try:
+        yield f"http://127.0.0.1:{place.port}"
+    finally:
+        await asyncio.to_thread(server.stop)
 
 
 def _headroom(mode: str, place: Place) -> Launch:

@@ -9,8 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from bench.progress import tell
+from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.checkpoint import Checkpoint
-from chat_proxy.compaction.clearing import Clearing
 from chat_proxy.proxy.session.checkpoints import KIND, Checkpoints, Scope
 from chat_proxy.store.base import Seal
 from chat_proxy.store.sqlite.store import _INSERT, SqliteStore
@@ -22,7 +22,7 @@ ROUNDS = 5
 SECRET = b"growth".ljust(32, b".")
 TENANT = "bench"
 LIFE_SECONDS = 86_400
-ROW = Checkpoint(20, Clearing(), 5_000).to_bytes()
+ROW = Checkpoint(20, Treatments(), 5_000).to_bytes()
 
 Row = tuple[str, bytes, bytes, int, bytes, str, int]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chat_proxy.chat.message import Message
-from chat_proxy.compaction.summary.prompt import DEFAULT_INSTRUCTION
+from chat_proxy.compaction.summary.prompt import TALK_INSTRUCTION
 from chat_proxy.tokens.tiktoken_counter import load_encoding
 from tests.journeys.summaries.in_process import open_house
 from tests.journeys.summaries.talking import TRIGGER, WINDOW, label, long_chat, prose, talking
@@ -104,15 +104,15 @@ def test_an_answer_has_no_more_room_than_its_question_leaves() -> None:
     """BUGS 11: the longer the conversation, the shorter its summary must be, in the end."""
     rooms = []
     with open_house() as house:
-        for turns in range(16, 25):
+        for tokens in range(380, 500, 8):
             with house.desk(WINDOW) as desk:
-                desk.ask(long_chat(turns))
+                desk.ask(long_chat(17, tokens))
             for fields in desk.writer.asked:
                 question = Question(Received("POST", "", [], json.dumps(fields).encode()), 1.0)
                 assert question.tokens + question.max_tokens < WINDOW
                 rooms.append(question.max_tokens)
 
-    longest = 750
+    longest = 875
     assert max(rooms) == longest
     assert min(rooms) < longest
 
@@ -128,14 +128,17 @@ def chinese_chat(turns: int) -> list[Fields]:
     return [system("你是助手。"), *talk, user("那么现在呢?")]
 
 
+CHINESE = [f"会议改到下午三点半, 财务部的同事负责第{number}号文件" for number in range(8)]
+
+
 async def chinese(question: Question, line: Line) -> None:
     """Write a summary in the conversation's own language."""
-    await answer(question, line, written(["用户要求核对会议文件", "财务部负责第三号文件"]))
+    await answer(question, line, written(CHINESE))
 
 
 async def test_a_chinese_chat_is_counted_for_what_it_is() -> None:
     """BUGS 18: by characters divided by four it would be far below the trigger."""
-    given = chinese_chat(20)
+    given = chinese_chat(24)
     chars = sum(len(message["content"]) for message in given)
     async with talking(SummaryModel(chinese, window=WINDOW)) as talk:
         asked = await talk.ask(given)
@@ -150,12 +153,12 @@ async def test_a_summary_stays_in_the_language_it_was_written_in() -> None:
     """BUGS 29: it is asked for in every question, and English headings are all that is needed."""
     brain = SummaryModel(chinese, window=WINDOW)
     async with talking(brain) as talk:
-        asked = await talk.ask(chinese_chat(20))
+        asked = await talk.ask(chinese_chat(24))
 
     (question,) = brain.summaries
-    assert "in the language of the conversation" in DEFAULT_INSTRUCTION
-    assert DEFAULT_INSTRUCTION in question.texts[-1]
-    assert "- 用户要求核对会议文件\n- 财务部负责第三号文件" in asked.messages[1]["content"]
+    assert "in the language of the conversation" in TALK_INSTRUCTION
+    assert TALK_INSTRUCTION in question.texts[-1]
+    assert "\n".join(f"- {line}" for line in CHINESE) in asked.messages[1]["content"]
 
 
 async def test_no_note_sends_a_model_to_a_tool_that_is_not_there() -> None:

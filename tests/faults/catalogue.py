@@ -261,6 +261,13 @@ UPSTREAM = (
         "503 `upstream_unavailable` with Retry-After within 10 ms, one in ten still tries; "
         "one probe after 30 s, doubled up to 300 s; `upstream_breakers_open`",
     ),
+    Row(
+        "B28",
+        "a prompt that is cut to the window without a word, as Ollama does",
+        "the window is learned from `usage`; a whole answer is asked for again compacted and never "
+        "becomes an error, a stream is relayed and the next request fits; "
+        "`silent_truncation_total{result}`",
+    ),
 )
 
 SUMMARY = (
@@ -278,7 +285,8 @@ SUMMARY = (
     Row(
         "C3",
         "an empty summary",
-        "refused, asked for twice more about less, then the original; nothing stored",
+        "refused, asked for twice more about less, then the original; nothing stored; one that "
+        "says next to nothing, or says it in another script, is refused at once",
     ),
     Row("C4", "a refusal instead of a summary", "refused, never stored or shown as history"),
     Row(
@@ -293,7 +301,11 @@ SUMMARY = (
     ),
     Row("C7", "a summary model that calls tools", "refused; no call is run or forwarded"),
     Row("C8", "reasoning in or instead of a summary", "stripped; what is then empty is C3"),
-    Row("C9", "a summary without its sections", "one repair, then refused"),
+    Row(
+        "C9",
+        "a summary without its sections",
+        "missing ones are filled with (none); if most are missing, one repair, then refused",
+    ),
     Row(
         "C10",
         "many requests for one prefix at once",
@@ -312,7 +324,8 @@ SUMMARY = (
     Row(
         "C13",
         "a span larger than the summary model's window",
-        "the newest groups are left out and the boundary moves back with them",
+        "it is summarised in parts at the same time, or the newest groups are left out and the "
+        "boundary moves back with them",
     ),
     Row(
         "C14",
@@ -327,7 +340,7 @@ SUMMARY = (
     Row(
         "C16",
         "a summary with URLs or keys of its own making",
-        "they are taken out; a summary full of them is refused",
+        "they are taken out; a summary full of them, or about something else, is refused",
     ),
     Row(
         "C17",

@@ -22,10 +22,10 @@ from tests.support.fake_model import (
 )
 from tests.support.live import raw_client, running_proxy
 from tests.support.meeting import Meeting
+from tests.support.summary_material import material_of, some_of, texts_of
 
-QUESTION = "Relevant Files (path"
 IMAGE_TOKENS = 1_000
-LONGEST_LINE = 100
+MOST_SECTIONS = tuple(section for section in SECTIONS if section != "Critical Context")
 
 
 @cache
@@ -53,7 +53,7 @@ class Question:
 
     @property
     def is_summary(self) -> bool:
-        return QUESTION.encode() in self.received.body
+        return self.received.header("x-chat-proxy-purpose") == "summary"
 
     @property
     def is_repair(self) -> bool:
@@ -74,14 +74,12 @@ class Question:
     @property
     def texts(self) -> list[str]:
         """All that is said in it, message by message."""
-        return [text for message in self.messages for _, text in Message(message).pieces()]
+        return texts_of(self.messages)
 
     @property
     def material(self) -> list[str]:
         """The lines that a summary is to be written of, in their order."""
-        given = "\n".join(text for text in self.texts).partition("Do not answer or continue")[0]
-        lines = (line.strip(" -#")[:LONGEST_LINE] for line in given.splitlines())
-        return [line for line in lines if line and not line.startswith("<<<")]
+        return material_of(self.messages)
 
 
 Telling = Callable[[Question, Line], Awaitable[None]]
@@ -170,8 +168,7 @@ def written(lines: list[str], left_out: tuple[str, ...] = ()) -> str:
 
 def chosen(question: Question, most: int = 12) -> list[str]:
     """Return some lines of the material, from its beginning to its end."""
-    lines = list(dict.fromkeys(question.material))
-    return lines[:: max(1, len(lines) // most)][:most] or ["nothing was said"]
+    return some_of(question.material, most)
 
 
 async def good(question: Question, line: Line) -> None:
@@ -241,13 +238,14 @@ async def garbage(_: Question, line: Line) -> None:
 
 
 async def repaired(question: Question, line: Line) -> None:
-    """Forget two sections, and write them when told so."""
-    left_out = () if question.is_repair else ("Next Steps", "Relevant Files")
+    """Forget most sections, and write them when told so."""
+    left_out = () if question.is_repair else MOST_SECTIONS
     await answer(question, line, written(chosen(question), left_out))
 
 
 async def unrepaired(question: Question, line: Line) -> None:
-    await answer(question, line, written(chosen(question), ("Goal", "Next Steps")))
+    """Write one section only, whatever is said."""
+    await answer(question, line, written(chosen(question), MOST_SECTIONS))
 
 
 def failing(status: int, *headers: str) -> Telling:

@@ -17,7 +17,7 @@ from tests.support.fake_model import (
     event,
 )
 from tests.support.meeting import cut
-from tests.support.summary_model import QUESTION, overflow, written
+from tests.support.summary_model import Question, chosen, overflow, written
 from tools.soak.plan import FINE, trouble_of
 
 BYTES_PER_TOKEN = 5
@@ -38,7 +38,7 @@ class SoakModel:
     async def __call__(self, received: Received, line: Line) -> None:
         if not received.target.startswith("/v1/chat/completions"):
             await answer_json(line, MODELS)
-        elif QUESTION.encode() in received.body:
+        elif received.header("x-chat-proxy-purpose") == "summary":
             self.summaries += 1
             await self._summarise(received, line)
         else:
@@ -100,7 +100,7 @@ class SoakModel:
         if drawn < 0.02:
             await answer_json(line, {"error": {"message": "out of order"}}, 500)
             return
-        text = "" if drawn < 0.05 else written([f"fact {number} stands" for number in range(20)])
+        text = "" if drawn < 0.05 else written(chosen(Question(received)))
         await begin_stream(line)
         await line.chunk(delta(text))
         await line.chunk(delta(finish_reason="stop"))

@@ -26,6 +26,7 @@ BOUNDS = {
     "chat_proxy.proxy.session.offloads": {"REMEMBERED": 500},
     "chat_proxy.proxy.sizing.tokenizers": {"MAX_MESSAGES": 5_000},
     "chat_proxy.proxy.summaries.jobs": {"REMEMBERED_FAILURES": 500, "REMEMBERED_JOBS": 20},
+    "chat_proxy.proxy.summaries.writing.ability": {"REMEMBERED_MODELS": 20},
     "chat_proxy.telemetry.chat_history": {"ROWS": 100, "DETAILS": 20},
 }
 

@@ -1,5 +1,6 @@
 """A conversation: its messages, and where it can be cut without separating calls from results."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Self
@@ -160,6 +161,56 @@ class PrefixedConversation(Conversation):
     def rest(self) -> Sequence[dict[str, Any]]:
         """The messages that are already parsed."""
         return self._rest
+
+
+def answered_until(conversation: Conversation) -> int:
+    """Return the index of the first unanswered message; a call stays with its results."""
+    messages = conversation.messages
+    for group in reversed(conversation.groups):
+        if messages[group.start].is_assistant:
+            return group.start if messages[group.start].calls_tools else group.end
+    return conversation.instructions
+
+
+def carried(conversation: Conversation, end: int) -> tuple[int, ...]:
+    """Return the user messages before `end` of the turn that continues after it.
+
+    The result depends only on the messages before `end` and on whether a new turn begins there:
+    messages that are appended later do not change it.
+    """
+    turn = _turn_before(conversation, end)
+    if turn is None or end >= turn.end:
+        return ()
+    return tuple(index for index in turn.users if index < end)
+
+
+def before_opening(conversation: Conversation, end: int) -> int:
+    """Move an end inside a turn's opening user messages before them, as a fold keeps them."""
+    turn = _turn_before(conversation, end)
+    if turn is None or end > turn.end:
+        return end
+    messages = conversation.messages
+    is_opening = all(messages[index].is_user for index in range(turn.start, end))
+    return turn.start if is_opening else end
+
+
+def start_of_last(conversation: Conversation, turns: int) -> int:
+    """Return the index where the last `turns` turns begin."""
+    kept = conversation.turns[-turns:] if turns > 0 else ()
+    return kept[0].start if kept else len(conversation)
+
+
+def end_by_turns(conversation: Conversation, keep_turns: int) -> int:
+    """Return where a fold ends that keeps the last `keep_turns` turns, whatever their size."""
+    end = min(start_of_last(conversation, keep_turns), answered_until(conversation))
+    return before_opening(conversation, end)
+
+
+def _turn_before(conversation: Conversation, end: int) -> Turn | None:
+    """Return the last turn that begins before `end`."""
+    turns = conversation.turns
+    index = bisect_left(turns, end, key=lambda turn: turn.start)
+    return turns[index - 1] if index else None
 
 
 def _turns(messages: Sequence[Message], groups: Sequence[Group], first: int) -> Iterator[Turn]:

@@ -45,6 +45,11 @@ class EmbeddedResult(NamedTuple):
     text: str
 
 
+def may_embed_results(content: str) -> bool:
+    """Return whether there may be a result in the content, without reading its blocks."""
+    return _BLOCK in content and _MARK in content
+
+
 def embedded_results(content: str) -> tuple[EmbeddedResult, ...]:
     """Return the results of all well-formed blocks, in order."""
     return tuple(EmbeddedResult(slot.name, _decoded(slot, content)[0]) for slot in _slots(content))
@@ -103,7 +108,7 @@ def _with_escaped_newlines(slot: _Slot, content: str, text: str) -> str:
 
 def _slots(content: str) -> list[_Slot]:
     """Return the slots of the results, in order; none if more than `MOST_BLOCKS` blocks begin."""
-    if _BLOCK not in content or _MARK not in content or content.count(_BLOCK) > MOST_BLOCKS:
+    if not may_embed_results(content) or content.count(_BLOCK) > MOST_BLOCKS:
         return []
     slots = (_slot_of(content, opening, end) for opening, end in _leaf_blocks(content))
     return [slot for slot in slots if slot is not None]

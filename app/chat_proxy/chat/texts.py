@@ -51,13 +51,19 @@ def calls_of(fields: dict[str, Any]) -> list[tuple[str, str]]:
     listed = calls if type(calls) is list else []
     made = [entry.get("function") or entry.get("custom") for entry in listed if type(entry) is dict]
     made.append(fields.get("function_call"))
-    named_calls = []
-    for call in made:
-        if type(call) is dict and type(name := call.get("name")) is str:
-            found: list[Piece] = []
-            _add_call({**call, "name": None}, found)
-            named_calls.append((name, found[0][1] if found else ""))
-    return named_calls
+    return [
+        call_parts(call) for call in made if type(call) is dict and type(call.get("name")) is str
+    ]
+
+
+def call_parts(call: Any) -> tuple[str, str]:
+    """Return the name and arguments of one call, each empty if it is missing."""
+    if type(call) is not dict:
+        return "", ""
+    name = call.get("name")
+    found: list[Piece] = []
+    _add_call({**call, "name": None}, found)
+    return (name if type(name) is str else ""), (found[0][1] if found else "")
 
 
 def _add_fields(fields: dict[str, Any], found: list[Piece]) -> None:

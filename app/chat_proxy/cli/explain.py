@@ -5,6 +5,7 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 from chat_proxy.chat.body.request import read_request
@@ -119,6 +120,26 @@ def outcome(document: dict[str, Any]) -> Iterator[str]:
         )
     for stage in compaction["failed_stages"]:
         yield f"stage   {stage}: failed and was skipped"
+    if compaction["unfit"]:
+        yield f"unfit   {compaction['unfit']}"
+    if compaction["plan"]:
+        yield from plan_lines(compaction["plan"])
+
+
+def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
+    """Yield the plan: its form and sizes, then what is done to each group and why."""
+    room = f", {plan['fold_room']:,} for the folded text" if plan["fold_room"] else ""
+    yield (
+        f"plan    {plan['form']}: about {plan['tokens']:,} tokens{room}; target "
+        f"{plan['target']:,}, limit {plan['limit']:,}, grows by {plan['pace']:,} per request"
+    )
+    for (treatment, reason), groups in groupby(
+        plan["groups"], lambda group: (group["treatment"], group["reason"])
+    ):
+        run = list(groups)
+        first, last = run[0]["start"], run[-1]["end"] - 1
+        messages = f"#{first}" if first == last else f"#{first}-{last}"
+        yield f"        {messages:<12} {treatment:<7} {reason}"
 
 
 def after(left: Mapping[str, Any]) -> str:

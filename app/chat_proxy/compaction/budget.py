@@ -5,19 +5,42 @@ from functools import lru_cache
 from typing import Any
 
 DEFAULT_RESERVE_TOKENS = 20_000
-LARGEST_RESERVE_SHARE = 0.25
-TARGET_SHARE = 0.6
-GROWTH_SHARE = 1 / 3
+DEFAULT_RESERVE_SHARE = 8
+LARGEST_RESERVE_SHARE = 4
+REQUESTS_BETWEEN_COMPACTIONS = 20
+SMALLEST_TARGET_SHARE = 0.5
+LARGEST_TARGET_SHARE = 0.85
+REQUESTS_TO_PREPARE = 2
+LEAST_GAIN = 0.1
+MARGIN_SHARE = 100
+"""The window divided by this is kept free, because the prompt's size is an estimate."""
 REMEMBERED_BUDGETS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetPolicy:
-    """The shares of the usable window at which work begins, and the reserve for the answer."""
+    """The shares of the usable window at which work begins, the reserve, and the tail."""
 
     threshold: float
     prepare: float
-    reserve_tokens: int | None
+    reserve_tokens: int | None = None
+    reserve_ratio: float | None = None
+    tail_turns: int | None = None
+    tail_tokens: int | None = None
+    min_answer_tokens: int = 256
+
+    def reserve(self, window: int, wanted: int | None) -> int:
+        """Return the tokens reserved for the answer in a window.
+
+        The operator's reserve is taken literally. Otherwise it is at most a quarter of the window:
+        agents ask for 32,000 output tokens on any model, and vLLM clips output that does not fit.
+        """
+        if self.reserve_tokens is not None:
+            return self.reserve_tokens
+        if self.reserve_ratio is not None:
+            return int(window * self.reserve_ratio)
+        default = min(DEFAULT_RESERVE_TOKENS, window // DEFAULT_RESERVE_SHARE)
+        return min(wanted or default, window // LARGEST_RESERVE_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,34 +52,36 @@ class Budget:
     usable: int
     trigger: int
     prepare: int
+    least_answer: int
+    """The shortest answer that is worth sending a request for."""
     input_limit: int | None = None
     """The maximum for the prompt alone, where the upstream limits it separately."""
 
-    @property
-    def target(self) -> int:
-        """The prompt size that the clear stages must reach; else a summary is needed as well."""
-        return int(self.trigger * TARGET_SHARE)
+    def target(self, pace: int) -> int:
+        """Return the prompt size at which a compaction ends.
 
-    @property
-    def least_growth(self) -> int:
-        """The minimum growth before a prompt is folded again, and the minimum gain of a fold."""
-        return int(self.trigger * GROWTH_SHARE)
+        About twenty requests of the conversation's own growth (`pace`) fit between it and the
+        trigger: a chat that grows slowly need not lose half of its window.
+        """
+        wanted = self.trigger - REQUESTS_BETWEEN_COMPACTIONS * pace
+        largest = int(self.trigger * LARGEST_TARGET_SHARE)
+        return min(largest, max(int(self.trigger * SMALLEST_TARGET_SHARE), wanted))
 
-    @property
-    def patience(self) -> int:
-        """The largest prompt that can wait for a better summary; the reserve stays untouched."""
-        return min(self.usable, self.trigger + self.least_growth)
-
-    @property
-    def late(self) -> int:
-        """The prompt size from which even a summary with a small gain is written."""
-        return (self.trigger + self.patience) // 2
+    def prepare_from(self, pace: int) -> int:
+        """Return the prompt size from which a summary is prepared: two requests ahead."""
+        return max(self.prepare, self.trigger - REQUESTS_TO_PREPARE * pace)
 
     @property
     def limit(self) -> int:
-        """The longest prompt that leaves space for some answer; vLLM clips what does not fit."""
-        available = self.window - max(self.reserve // 4, self.window // 50)
+        """The longest prompt that leaves space for an ordinary answer."""
+        available = self.window - max(self.reserve // 4, self.least_answer, self.window // 50)
         return min(available, self.input_limit or available)
+
+    @property
+    def hard_limit(self) -> int:
+        """The longest prompt that leaves space for the shortest answer worth having."""
+        available = self.window - self.least_answer - self.window // MARGIN_SHARE - 1
+        return max(self.limit, min(available, self.input_limit or available))
 
     @classmethod
     def of(
@@ -69,17 +94,17 @@ class Budget:
     ) -> "Budget":
         """Return the budget of a request in a window.
 
-        `max_output` is the longest answer of the model, for requests that set no limit. The
-        reserve is at most a quarter of the window: agents ask for 32,000 output tokens on any
-        model, and vLLM clips output that does not fit.
+        `max_output` is the longest answer of the model, for requests that set no limit.
         """
-        requested = _requested_output(fields) or max_output or DEFAULT_RESERVE_TOKENS
-        wanted = policy.reserve_tokens or requested
-        reserve = min(wanted, int(window * LARGEST_RESERVE_SHARE))
-        return _divided(window, reserve, policy.threshold, policy.prepare, input_limit)
+        requested = requested_output(fields)
+        reserve = policy.reserve(window, requested or max_output)
+        least_answer = min(policy.min_answer_tokens, requested or policy.min_answer_tokens)
+        return _divided(
+            window, reserve, policy.threshold, policy.prepare, least_answer, input_limit
+        )
 
 
-def _requested_output(fields: dict[str, Any]) -> int:
+def requested_output(fields: dict[str, Any]) -> int:
     """Return the output tokens that a request asks for, 0 if it sets no valid limit."""
     for requested in (fields.get("max_completion_tokens"), fields.get("max_tokens")):
         if type(requested) is int and requested > 0:  # bool is a subclass of int
@@ -89,9 +114,16 @@ def _requested_output(fields: dict[str, Any]) -> int:
 
 @lru_cache(REMEMBERED_BUDGETS)
 def _divided(
-    window: int, reserve: int, threshold: float, prepare: float, input_limit: int | None
+    window: int,
+    reserve: int,
+    threshold: float,
+    prepare: float,
+    least_answer: int,
+    input_limit: int | None,
 ) -> Budget:
     """Return the budget, cached by these numbers alone; it holds nothing of a request's content."""
     usable = min(window - reserve, input_limit or window)
     trigger = int(usable * threshold)
-    return Budget(window, reserve, usable, trigger, int(usable * prepare), input_limit)
+    return Budget(
+        window, reserve, usable, trigger, int(usable * prepare), least_answer, input_limit
+    )

@@ -5,36 +5,48 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.compaction.clearing import Clearing
+from chat_proxy.compaction.ageing.treatments import Treatments
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What was cleared and folded in the first messages of a client's list."""
+    """What was aged and folded in the first messages of a client's list.
+
+    A summary that is only prepared has no text yet: that is made when it is used.
+    """
 
     until: int
     """How many of the client's messages it covers."""
-    clearing: Clearing
+    treatments: Treatments
     tokens: int
     """The prompt size when the checkpoint was made."""
     folded_until: int = 0
     """How many of the client's messages `text` replaces."""
     text: str = ""
     summary: str = ""
-    """The summary within `text`, without its frame: the basis for a later update."""
+    """The model's summary within `text`, without its frame: the basis for a later update."""
+    summarised_until: int = 0
+    """How many of the client's messages the summary covers; the rest is only in notes."""
+    sources: tuple[str, ...] = ()
+    """The names of the places where the folded messages are, oldest first."""
+    names_places: bool = False
+    """Whether aged results name the place of their whole text."""
 
     def to_bytes(self) -> bytes:
         """Return the stored form; equal checkpoints give equal bytes."""
         document = {
             "version": VERSION,
             "until": self.until,
-            "clearing": self.clearing.as_lists(),
+            "treatments": self.treatments.as_document(),
             "tokens": self.tokens,
             "folded_until": self.folded_until,
             "text": self.text,
             "summary": self.summary,
+            "summarised_until": self.summarised_until,
+            "sources": self.sources,
+            "names_places": self.names_places,
         }
         return json.dumps(document, separators=(",", ":")).encode()
 
@@ -44,15 +56,18 @@ class Checkpoint:
         document = _document(stored)
         checkpoint = cls(
             until=_count(document, "until"),
-            clearing=Clearing.from_lists(document.get("clearing")),
+            treatments=Treatments.from_document(document.get("treatments")),
             tokens=_count(document, "tokens"),
             folded_until=_count(document, "folded_until"),
             text=_text(document, "text"),
             summary=_text(document, "summary"),
+            summarised_until=_count(document, "summarised_until"),
+            sources=_texts(document, "sources"),
+            names_places=document.get("names_places") is True,
         )
         if checkpoint.folded_until > checkpoint.until:
             raise ValueError("a checkpoint folds more messages than it covers")
-        if checkpoint.folded_until and not checkpoint.text:
+        if checkpoint.folded_until and not (checkpoint.text or checkpoint.summary):
             raise ValueError("a checkpoint folds messages but has no text")
         return checkpoint
 
@@ -87,3 +102,10 @@ def _text(document: dict[str, Any], key: str) -> str:
     if type(value) is not str:
         raise ValueError(f"a checkpoint's {key} is not a string")
     return value
+
+
+def _texts(document: dict[str, Any], key: str) -> tuple[str, ...]:
+    value = document.get(key)
+    if type(value) is not list or any(type(item) is not str for item in value):
+        raise ValueError(f"a checkpoint's {key} is not a list of strings")
+    return tuple(value)

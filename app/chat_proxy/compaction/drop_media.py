@@ -8,8 +8,8 @@ from urllib.parse import unquote
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.media import Media, Path
 from chat_proxy.chat.message import Message
-from chat_proxy.compaction.apply_clearing import clear, media_slots
-from chat_proxy.compaction.clearing import Clearing, Place
+from chat_proxy.compaction.ageing.apply import age, media_slots
+from chat_proxy.compaction.ageing.treatments import Place, Treatments
 
 LEFT_OUT_NOTE: Final = (
     "Some attachments were too large for the model's context window and were left out."
@@ -27,8 +27,8 @@ class _Attachment(NamedTuple):
     note: dict[str, Any]
 
 
-def older_media(conversation: Conversation) -> Clearing:
-    """Return a clearing of all media in the client's own messages outside the current turn."""
+def older_media(conversation: Conversation) -> Treatments:
+    """Return the treatments that note all media of the client outside the current turn."""
     turn = conversation.current_turn
     current = range(turn.start, turn.end) if turn else range(0)
     places = set()
@@ -38,12 +38,12 @@ def older_media(conversation: Conversation) -> Clearing:
             media = {medium.path for medium in message.media()}
             slots = enumerate(media_slots(message) if media else ())
             places |= {Place(origin, number) for number, slot in slots if slot.path in media}
-    return Clearing(media=frozenset(places))
+    return Treatments(media=frozenset(places))
 
 
 def without_older_media(conversation: Conversation) -> Conversation:
     """Replace all media outside the current turn by notes; the same object if there are none."""
-    return clear(conversation, older_media(conversation), old_max_bytes=0)
+    return age(conversation, older_media(conversation))
 
 
 def without_current_media(conversation: Conversation, keep: int = 0) -> Conversation:

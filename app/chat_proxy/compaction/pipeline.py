@@ -1,17 +1,11 @@
 """The pipeline: runs the stages in order, and is the only place where a failing one is skipped."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.message_features import MessageFeatures
-from chat_proxy.compaction.apply_clearing import clear
-from chat_proxy.compaction.clearing import Clearing
-from chat_proxy.compaction.stages.clear_old_media import ClearOldMedia
-from chat_proxy.compaction.stages.clear_old_tool_output import ClearOldToolOutput
-from chat_proxy.compaction.stages.clear_stage import ClearStage, Pressure
-from chat_proxy.compaction.stages.order import StagePolicies, clearing_stages, trimming_stages
+from chat_proxy.compaction.stages.order import StagePolicies, trimming_stages
 from chat_proxy.compaction.stages.stage import NOTHING_CUT, Stage, StageContext, StageResult
 
 T = TypeVar("T")
@@ -43,23 +37,11 @@ class Trimmed(NamedTuple):
     notices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Relieved:
-    """A conversation after the clear stages; `clearing` includes what was cleared before."""
-
-    conversation: Conversation
-    clearing: Clearing
-    steps: tuple[Step, ...] = ()
-    failures: tuple[Failure, ...] = ()
-
-
 class Pipeline:
     """The stages of one policy, in order."""
 
     def __init__(self, policies: StagePolicies) -> None:
         self._trimming: tuple[Stage, ...] = tuple(trimming_stages(policies))
-        self._clearing: tuple[ClearStage, ...] = tuple(clearing_stages(policies))
-        self._old_max_bytes = policies.clear_old_tool_output.old_max_bytes
         self._leaves_plain_text_alone = all(
             stage.has_nothing_to_do(TALK) for stage in self._trimming
         )
@@ -88,46 +70,6 @@ class Pipeline:
                 trimmed = _after(trimmed, stage.name, result)
         return trimmed
 
-    def repeat(self, conversation: Conversation, clearing: Clearing) -> tuple[Step, ...]:
-        """Repeat an earlier request's clearing byte for byte; return the steps that changed it."""
-        steps = []
-        for name, part in _by_stage(clearing):
-            cleared = clear(conversation, part, self._old_max_bytes)
-            if cleared is not conversation:
-                steps.append(Step(name, cleared))
-                conversation = cleared
-        return tuple(steps)
-
-    def relieve(
-        self,
-        conversation: Conversation,
-        done: Clearing,
-        pressure_on: Callable[[Conversation], Pressure],
-    ) -> Relieved:
-        """Run the clear stages; `done` is what is already cleared in the conversation."""
-        relieved = Relieved(conversation, done)
-        for stage in self._clearing:
-            outcome = attempt(stage.name, self._clear, stage, relieved, pressure_on)
-            if isinstance(outcome, Failure):
-                relieved = replace(relieved, failures=(*relieved.failures, outcome))
-            else:
-                relieved = outcome
-        return relieved
-
-    def _clear(
-        self,
-        stage: ClearStage,
-        before: Relieved,
-        pressure_on: Callable[[Conversation], Pressure],
-    ) -> Relieved:
-        conversation = before.conversation
-        more = stage(conversation, before.clearing, pressure_on(conversation))
-        cleared = clear(conversation, more, self._old_max_bytes) if more else conversation
-        if cleared is conversation:
-            return before
-        steps = (*before.steps, Step(stage.name, cleared))
-        return replace(before, conversation=cleared, clearing=before.clearing | more, steps=steps)
-
 
 def attempt(name: str, work: Callable[..., T], *arguments: object) -> T | Failure:
     """Run a stage; if it raises, return the failure as a value, so that the stage is skipped."""
@@ -135,11 +77,6 @@ def attempt(name: str, work: Callable[..., T], *arguments: object) -> T | Failur
         return work(*arguments)
     except Exception as error:  # noqa: BLE001 - a stage fails open: the pipeline goes on
         return Failure(name, error)
-
-
-def _by_stage(clearing: Clearing) -> Iterator[tuple[str, Clearing]]:
-    yield ClearOldToolOutput.name, replace(clearing, media=frozenset())
-    yield ClearOldMedia.name, Clearing(media=clearing.media)
 
 
 def _after(trimmed: Trimmed, name: str, result: StageResult) -> Trimmed:

@@ -9,7 +9,7 @@ from chat_proxy.chat.message import Message
 from chat_proxy.chat.result_texts import texts_in
 from chat_proxy.chat.texts import pieces_of
 from chat_proxy.chat.tool_names import tool_name_of_results
-from chat_proxy.compaction.clearing import Place
+from chat_proxy.compaction.ageing.treatments import Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,23 @@
 
 import re
 from collections.abc import Callable
-from functools import partial
 
 Note = Callable[[int], str]
 """Returns the note for a number of omitted characters; fewer never make it longer."""
+
+LineNote = Callable[[int, int], str]
+"""The same for a note that also names the line where the full text continues."""
 
 _MAX_LINE_SEARCH_CHARS = 200
 _MAX_COUNT_DIGITS = 20
 _NOTE = re.compile(
     r"\[Tool output truncated: omitted \d{1,20} chars\](?: \[(?:offload id|full text): [^\]]*\])?"
+    r"(?: \[read on from line \d{1,20}\])?"
+)
+_PLACE = re.compile(
+    r"\[(?:Tool output truncated: omitted \d{1,20} chars|base64 removed: \d{1,20} bytes)\]"
+    r"( \[(?:offload id: [0-9a-f]{1,64}"
+    r"|full text: [^\]\n]{0,400}[0-9a-f]{16,64}\.txt(?:, go on from line \d{1,9})?)\])"
 )
 _COUNT = re.compile(rf"\d{{1,{_MAX_COUNT_DIGITS}}}")
 
@@ -27,19 +35,20 @@ def file_note(omitted: int, file: str, line: int) -> str:
     return f"{note} [full text: {file}, go on from line {line}]"
 
 
-def shortened_file(text: str, max_bytes: int, file: str) -> str:
-    """Truncate a text that a file has in full; the note names the line where it continues."""
-    last_line = text.count("\n") + 1
-    cut = shortened(text, max_bytes, partial(file_note, file=file, line=last_line))
-    place = cut.find(f"] [full text: {file}, ")
-    if cut is text or place < 0:
-        return cut
-    head = cut[: cut.rindex("[Tool output truncated: ", 0, place)]
-    # The line break before the note is the text's own (continue on the next line), or was added
-    # for the note (continue on the same line).
-    line = head.count("\n") + text.startswith(head)
-    end = cut[place:].replace(f" line {last_line}]", f" line {max(1, line)}]", 1)
-    return cut[:place] + end
+def place_in(text: str) -> str:
+    """Return the note of the place where a truncated text is whole, after a space; else empty."""
+    found = _PLACE.search(text)
+    return found[1] if found else ""
+
+
+def line_note(omitted: int, offload_id: str | None, line: int) -> str:
+    """Return the note for truncated tool output, with the line from which to read on."""
+    return f"{omission_note(omitted, offload_id)} [read on from line {line}]"
+
+
+def is_truncated(text: str) -> bool:
+    """Return whether the text has a note of an earlier truncation."""
+    return _NOTE.search(text) is not None
 
 
 def exceeds(text: str, max_bytes: int) -> bool:
@@ -61,18 +70,29 @@ def shortened(text: str, max_bytes: int, note: Note) -> str:
     the note fits, only the note is returned. The result is never longer than the text, in
     characters or in bytes: a text that cannot be made shorter is returned unchanged.
     """
+    return shortened_with_line(text, max_bytes, lambda omitted, _: note(omitted), lambda _: 0)
+
+
+def shortened_with_line(
+    text: str, max_bytes: int, note: LineNote, line_at: Callable[[int], int]
+) -> str:
+    """Return the same as `shortened`, with a note that names the line where the head ends.
+
+    `line_at` returns the line of the full text at a position of this one.
+    """
     if not exceeds(text, max_bytes):
         return text
-    longest_note = note(len(text))
+    longest_note = note(len(text), line_at(len(text)))
     space = max_bytes - byte_count(longest_note) - 2
     kept = min(space, len(text) - len(longest_note) - 2)
     head = _head_of(text, kept // 2, space // 2)
     tail = _tail_of(text, kept - len(head), space - byte_count(head))
+    line = line_at(len(head))
     if not head and not tail:
-        return _note_only(text, longest_note, note)
+        return _note_only(text, longest_note, lambda omitted: note(omitted, line))
     separator = "" if not head or head.endswith("\n") else "\n"
     end = f"\n{tail}" if tail else ""
-    return head + separator + note(len(text) - len(head) - len(tail)) + end
+    return head + separator + note(len(text) - len(head) - len(tail), line) + end
 
 
 def _head_of(text: str, max_chars: int, max_bytes: int) -> str:
@@ -106,7 +126,7 @@ def _note_only(text: str, longest_note: str, note: Note) -> str:
     """Return only the note, unless it saves nothing or the text is already a note."""
     if len(longest_note) > len(text) or byte_count(longest_note) >= byte_count(text):
         return text
-    return text if _is_note(text, longest_note, note) else longest_note
+    return text if _is_note(text, longest_note, note) else note(len(text))
 
 
 def _is_note(text: str, longest_note: str, note: Note) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from dotenv import dotenv_values
 from dotenv.parser import parse_stream
@@ -15,7 +15,10 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsError
 
 from chat_proxy.config.settings import PREFIX, Settings
+from chat_proxy.config.value_types import Section
 from chat_proxy.errors import BadConfiguration
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 # The sections that a model's registry entry may override; the others apply before the model of a
 # request is known.
@@ -96,19 +99,31 @@ def overridden(settings: Settings, overrides: Mapping[str, object]) -> Settings:
         if section not in PER_MODEL:
             raise BadConfiguration(f"{name!r}: cannot be set for one model")
         if field:
-            changes.setdefault(section, dict(getattr(settings, section)))[field] = value
+            changes.setdefault(section, {})[field] = value
         else:
             changes[section] = value
-    return _validated(settings, changes)
+    values = dict(settings)
+    for section, change in changes.items():
+        values[section] = _with_changes(section, values[section], change)
+    # Every section is passed, so that none is read from the environment again.
+    return _checked("", Settings, {"_env_file": None, **values})
 
 
-def _validated(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+def _with_changes(section: str, current: object, change: Any) -> object:
+    """Return a section with some fields changed; the others stay set or unset as they are."""
+    if not isinstance(current, Section):
+        return change
+    kept = {name: getattr(current, name) for name in current.model_fields_set}
+    return _checked(section, type(current), kept | change)
+
+
+def _checked(section: str, model: type[ModelT], values: dict[str, Any]) -> ModelT:
     try:
-        # Every field is passed, so that none is read from the environment again.
-        return Settings(_env_file=None, **{**dict(settings), **changes})
+        return model(**values)
     except ValidationError as error:
         detail = error.errors()[0]
-        name = "_".join(str(word) for word in detail["loc"] if isinstance(word, str))
+        words = [section, *(word for word in detail["loc"] if isinstance(word, str))]
+        name = "_".join(filter(None, words))
         raise BadConfiguration(f"{name!r}: {_reason(dict(detail))}") from None
 
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.budget import BudgetPolicy
-from chat_proxy.compaction.stages.clear_old_media import ClearOldMediaPolicy
-from chat_proxy.compaction.stages.clear_old_tool_output import ClearOldToolOutputPolicy
 from chat_proxy.compaction.stages.limit_vision_history import LimitVisionHistoryPolicy
 from chat_proxy.compaction.stages.order import StagePolicies
 from chat_proxy.compaction.stages.strip_media import StripMediaPolicy
 from chat_proxy.compaction.stages.truncate_tool_output import TruncateToolOutputPolicy
 from chat_proxy.compaction.summary.prompt import DEFAULT_INSTRUCTION
+from chat_proxy.config.compaction_sections import BudgetSettings
 from chat_proxy.config.environment import overridden
 from chat_proxy.config.settings import Settings
 from chat_proxy.errors import BadConfiguration
@@ -37,10 +37,11 @@ def model_policy(settings: Settings) -> ModelPolicy:
     return ModelPolicy(
         settings.mode,
         budget.context_window,
-        BudgetPolicy(budget.threshold, budget.prepare, budget.reserve_tokens),
+        budget_policy(budget),
         settings.tokens.encoding,
         settings.media.image_token_estimate,
         stage_policies(settings),
+        ageing_policy(settings),
         settings.prune.idle_minutes * 60 if settings.prune.enabled else 0,
         summary_policy(settings),
         settings.replay.enabled,
@@ -82,25 +83,52 @@ def summary_instruction(path: Path | None) -> str:
 
 def stage_policies(settings: Settings) -> StagePolicies:
     """Return what the settings say about each stage."""
-    vision, tools, prune = settings.vision, settings.tools, settings.prune
+    vision, tools = settings.vision, settings.tools
     return StagePolicies(
         LimitVisionHistoryPolicy(
             vision.truncate_history, vision.keep_system, vision.keep_last_n_turns
         ),
         StripMediaPolicy(settings.media.strip),
         TruncateToolOutputPolicy(
-            enabled=True, max_bytes=tools.max_bytes, exempt_tools=frozenset(tools.exempt)
-        ),
-        ClearOldToolOutputPolicy(
-            enabled=prune.enabled,
-            protect_tokens=prune.protect_tokens,
-            minimum_tokens=prune.minimum_tokens,
-            protect_turns=prune.protect_turns,
-            protected_tools=frozenset(prune.protected_tools),
-            keep_results=prune.keep_results,
+            enabled=True,
+            max_bytes=tools.max_bytes,
+            exempt_tools=frozenset(tools.exempt),
+            recent_results=tools.recent_n,
             old_max_bytes=tools.old_max_bytes,
+            rules=tuple(tools.rules.items()),
         ),
-        ClearOldMediaPolicy(prune.enabled, prune.keep_user_media, prune.keep_tool_media),
+    )
+
+
+def ageing_policy(settings: Settings) -> AgeingPolicy:
+    """Return what the settings say about the ageing of tool results and media."""
+    prune = settings.prune
+    return AgeingPolicy(
+        enabled=prune.enabled,
+        protect_tokens=prune.protect_tokens,
+        minimum_tokens=prune.minimum_tokens,
+        protect_turns=prune.protect_turns,
+        protected_tools=frozenset(prune.protected_tools),
+        keep_results=prune.keep_results,
+        keep_user_media=prune.keep_user_media,
+        keep_tool_media=prune.keep_tool_media,
+        old_max_bytes=settings.tools.old_max_bytes,
+        exempt_tools=frozenset(settings.tools.exempt),
+        is_protect_literal="protect_tokens" in prune.model_fields_set,
+        is_minimum_literal="minimum_tokens" in prune.model_fields_set,
+    )
+
+
+def budget_policy(budget: BudgetSettings) -> BudgetPolicy:
+    """Return what the settings say about the budget."""
+    return BudgetPolicy(
+        budget.threshold,
+        budget.prepare,
+        budget.reserve_tokens,
+        budget.reserve_ratio,
+        budget.tail_turns,
+        budget.tail_tokens,
+        budget.min_answer_tokens,
     )
 
 

@@ -7,26 +7,28 @@ from typing import Annotated, Literal
 
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from chat_proxy.config.sections import (
-    ArchiveSettings,
-    AuthSettings,
+from chat_proxy.config.compaction_sections import (
     BudgetSettings,
     CommandsSettings,
-    DashboardSettings,
-    LimitsSettings,
-    LogSettings,
     MediaSettings,
-    MetricsSettings,
     PruneSettings,
-    RegistrySettings,
     ReplaySettings,
-    ServerSettings,
-    StoreSettings,
     SummarySettings,
     TokensSettings,
     ToolsSettings,
-    UpstreamSettings,
     VisionSettings,
+)
+from chat_proxy.config.server_sections import (
+    ArchiveSettings,
+    AuthSettings,
+    DashboardSettings,
+    LimitsSettings,
+    LogSettings,
+    MetricsSettings,
+    RegistrySettings,
+    ServerSettings,
+    StoreSettings,
+    UpstreamSettings,
 )
 from chat_proxy.config.value_types import InAnyCase
 

@@ -13,6 +13,7 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
+from chat_proxy.compaction.stages.tool_rules import ToolRule
 from chat_proxy.registry.base_url import checked_base_url
 
 
@@ -29,6 +30,7 @@ Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Pause = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, le=1)]
+Ratio = Annotated[float, Field(ge=0, lt=1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 # Each process holds a whole proxy in memory: a larger number is a typing error that would exhaust
 # the machine.
@@ -73,9 +75,24 @@ def _json(value: object) -> object:
     return value
 
 
+def _tool_rules(value: object) -> object:
+    """Refuse a rule that is not known; the message names its tool."""
+    for tool, rule in value.items() if isinstance(value, dict) else ():
+        if not tool:
+            raise ValueError("a rule has no tool: the key must be a name or a pattern with *")
+        is_size = type(rule) is int and rule > 0
+        if not (is_size or rule in ("whole", "recent")):
+            allowed = '"whole", "recent" or a number of bytes from 1'
+            raise ValueError(f"the rule of tool {tool!r} must be {allowed}")
+    return value
+
+
 InAnyCase = BeforeValidator(_lower_case)
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 BaseUrl = Annotated[str, AfterValidator(checked_base_url)]
 Key = Annotated[SecretStr, AfterValidator(_header_value)]
 Keys = Annotated[tuple[Key, ...], NoDecode, BeforeValidator(_split_keys)]
 Fields = Annotated[dict[str, Any], NoDecode, BeforeValidator(_json)]
+ToolRules = Annotated[
+    dict[str, ToolRule], NoDecode, BeforeValidator(_tool_rules), BeforeValidator(_json)
+]

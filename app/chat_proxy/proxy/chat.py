@@ -7,22 +7,36 @@
     decide   repeat what was decided about this history, compact anew when it is due
     apply    write the changed body; unchanged messages keep their bytes
     send     call the upstream and relay its answer as it arrives
-    replay   a request that is refused as too long is sent again, smaller
+    replay   a request that is refused as too long, or truncated silently, is sent again, smaller
     learn    compare our count with the upstream's
     record   everything above is written to the request's record
 
 Features fail open: a request that cannot be prepared is sent unchanged.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from chat_proxy.chat.body.request import ChatRequest
+from chat_proxy.errors import UpstreamError
 from chat_proxy.proxy.compacting.decide import decide, nothing_to_do
 from chat_proxy.proxy.compacting.trim import trim
-from chat_proxy.proxy.forwarding.overflow_replay import Sent, learn_from, smaller
-from chat_proxy.proxy.forwarding.refusals import TooLong
+from chat_proxy.proxy.forwarding.overflow_replay import (
+    Sent,
+    learn_from,
+    learn_from_success,
+    refused_without_limit,
+    smaller,
+)
+from chat_proxy.proxy.forwarding.refusals import TooLong, TruncatedPrompt
 from chat_proxy.proxy.forwarding.relay import RelayChat
-from chat_proxy.proxy.forwarding.send import call_of, send_and_relay
+from chat_proxy.proxy.forwarding.send import call_of, send_again, send_and_relay
+from chat_proxy.proxy.forwarding.silent_truncation import (
+    SentPrompt,
+    learn_truncation,
+    sent_prompt,
+    truncation_of,
+)
 from chat_proxy.proxy.forwarding.sse_keepalive import SseKeepalive
 from chat_proxy.proxy.manual.command import Command, command_in
 from chat_proxy.proxy.manual.command_reply import run_command, send_reply
@@ -30,17 +44,17 @@ from chat_proxy.proxy.reporting.chat_detail import RecordedChat
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.services import Services
+from chat_proxy.proxy.session.output import body_to_send, with_fitting_output
 from chat_proxy.proxy.session.request import (
     CompactionRequest,
     CompactionResult,
-    body_of,
     unchanged_result,
 )
-from chat_proxy.proxy.sizing.measure import Measured, Sizing, measure
+from chat_proxy.proxy.sizing.measure import Measured, measure
 from chat_proxy.telemetry.logs import WARNING, log, log_exception
+from chat_proxy.telemetry.metrics import Metrics
 from chat_proxy.telemetry.record import RequestRecord
-from chat_proxy.tokens.counter import RequestCount
-from chat_proxy.upstream.overflow import Overflow
+from chat_proxy.upstream.usage import Usage
 
 PATH = "/chat/completions"
 
@@ -49,11 +63,20 @@ class OutgoingRequest(NamedTuple):
     """The body that is sent upstream, and its tokens if they were counted."""
 
     body: bytes
-    counted: RequestCount | None = None
+    prompt: SentPrompt | None = None
     compaction: CompactionRequest | None = None
     """What a replay makes smaller; None if the request must not be replayed."""
     sent: Sent | None = None
     """How it differs from the client's request; None if it does not."""
+
+
+class HeldAnswer(NamedTuple):
+    """The answer to a truncated prompt, sent to the client if no better one can be had."""
+
+    answer: TruncatedPrompt
+    outgoing: OutgoingRequest
+    record: RequestRecord
+    """A copy of the request's record as it was then."""
 
 
 async def answer(
@@ -77,8 +100,10 @@ async def answer(
         outgoing = await prepare_or_fail_open(request, route, context, services)
     record.prepared()
     outgoing = await send_until_it_fits(outgoing, route, context, services)
-    if outgoing.counted is not None:
-        learn(outgoing.counted, route, record, services.sizing)
+    if outgoing.prompt is not None:
+        learn(outgoing.prompt, route, record, services)
+    if outgoing.sent is not None and record.status == 200:
+        learn_from_success(outgoing.sent, services.sizing)
 
 
 async def answer_command(
@@ -122,17 +147,22 @@ async def prepare(
     may_replay = route.policy.replays and not observes
     if nothing_to_do(compaction, services.compaction.checkpoints):
         record.chat = RecordedChat(compaction, None)
-        return OutgoingRequest(request.body, measured.counted, compaction if may_replay else None)
+        prompt = sent_prompt(compaction, measured.counted)
+        return OutgoingRequest(request.body, prompt, compaction if may_replay else None)
     trimmed = await trim(compaction, services.compaction)
     result = await decide(compaction, trimmed, services.compaction)
+    result = with_fitting_output(compaction, result)
     record_result(record, result)
+    if result.unfit:
+        services.metrics.skipped.labels("unfit").inc()
     record.chat = RecordedChat(compaction, result)
     if observes:
-        return OutgoingRequest(request.body, measured.counted)
-    body = body_of(compaction, result.conversation)
+        return OutgoingRequest(request.body, sent_prompt(compaction, measured.counted))
+    body = body_to_send(compaction, result)
+    prompt = sent_prompt(compaction, result.counted)
     if not may_replay:
-        return OutgoingRequest(body, result.counted)
-    return OutgoingRequest(body, result.counted, compaction, Sent(compaction, result, body))
+        return OutgoingRequest(body, prompt)
+    return OutgoingRequest(body, prompt, compaction, Sent(compaction, result, body))
 
 
 async def send_until_it_fits(
@@ -140,30 +170,49 @@ async def send_until_it_fits(
 ) -> OutgoingRequest:
     """Send a request and relay its answer; one that is too long is sent again, smaller.
 
-    Without a smaller form the client gets the upstream's own refusal. Returns what was sent last.
+    Without a smaller form the client gets the upstream's own refusal, or its answer to the
+    truncated prompt. Returns the request whose answer the client got.
     """
     forwarding = services.forwarding
+    held: HeldAnswer | None = None
     while True:
         call = call_of(PATH, outgoing.body, route, context)
         relay = RelayChat(
-            context, forwarding.policy, holds_overflows=outgoing.compaction is not None
+            context,
+            forwarding.policy,
+            holds_overflows=outgoing.compaction is not None,
+            prompt=outgoing.prompt,
+            needs_success=held is not None,
         )
         try:
-            await send_and_relay(call, relay, context, forwarding)
+            send = send_again if held else send_and_relay
+            await send(call, relay, context, forwarding)
+        except TruncatedPrompt as truncated:
+            refusal: TooLong | None = truncated
+            held = HeldAnswer(truncated, outgoing, replace(context.record))
         except TooLong as too_long:
             refusal = too_long
+        except UpstreamError:
+            if held is None or context.sink.started:
+                raise
+            refusal = None
         else:
             return outgoing
         async with SseKeepalive(context, route.policy.summary.keep_alive_seconds):
-            again = await replay(outgoing, refusal.overflow, context, services)
-        if again is None:
+            again = await replay(outgoing, refusal, context, services) if refusal else None
+        if again is not None:
+            outgoing = again
+        elif held is not None:
+            context.record.take_back(held.record)
+            await relay.send_refusal(held.answer)
+            return held.outgoing
+        elif refusal is not None:
             await relay.send_refusal(refusal)
             return outgoing
-        outgoing = again
 
 
 async def replay(
-    outgoing: OutgoingRequest, overflow: Overflow, context: RequestContext, services: Services
+    outgoing: OutgoingRequest, refusal: TooLong, context: RequestContext, services: Services
 ) -> OutgoingRequest | None:
     """Return a smaller form of a request that the upstream calls too long; None without one."""
     compaction, record = outgoing.compaction, context.record
@@ -171,26 +220,46 @@ async def replay(
         return None
     before = outgoing.sent or Sent(compaction, unchanged_result(compaction), outgoing.body)
     try:
-        await learn_from(before, overflow, services.sizing)
-        sent = await smaller(before, overflow, services.compaction)
+        if isinstance(refusal, TruncatedPrompt):
+            learn_truncation(refusal.truncation, compaction.route, services.sizing)
+        else:
+            await learn_from(before, refusal.overflow, services.sizing)
+        sent = await smaller(before, refusal.overflow, services.compaction)
+        refused = await refused_without_limit(before, refusal.overflow)
     except Exception as error:  # noqa: BLE001 - features fail open: the client gets the refusal
         log_exception("request could not be made smaller", error)
         return None
+    count_replay(services.metrics, refusal, is_sent=sent is not None)
     if sent is None:
-        services.metrics.replays.labels("exhausted").inc()
         return None
-    services.metrics.replays.labels("sent").inc()
     record_result(record, sent.outcome)
     record.replays = sent.replays
     record.chat = RecordedChat(sent.compaction, sent.outcome)
-    return OutgoingRequest(sent.body, sent.outcome.counted, sent.compaction, sent)
+    prompt = sent_prompt(compaction, sent.outcome.counted)
+    sent = sent._replace(refused=refused)
+    return OutgoingRequest(sent.body, prompt, sent.compaction, sent)
 
 
-def learn(count: RequestCount, route: ModelRoute, record: RequestRecord, sizing: Sizing) -> None:
-    """Compare our count with the upstream's own, to correct later estimates."""
-    if record.status == 200 and record.prompt_tokens > 0:
-        usage = (record.prompt_tokens, record.cached_tokens)
-        sizing.calibrations.learn(route.base_url, route.model, count, usage)
+def count_replay(metrics: Metrics, refusal: TooLong, *, is_sent: bool) -> None:
+    """Count whether there was a smaller form; `learn` counts truncated prompts without one."""
+    if not isinstance(refusal, TruncatedPrompt):
+        metrics.replays.labels("sent" if is_sent else "exhausted").inc()
+    elif is_sent:
+        metrics.silent_truncations.labels("replayed").inc()
+
+
+def learn(prompt: SentPrompt, route: ModelRoute, record: RequestRecord, services: Services) -> None:
+    """Compare our count with the upstream's own: it corrects estimates, or shows the window."""
+    if record.status != 200 or record.prompt_tokens <= 0:
+        return
+    usage = Usage(record.prompt_tokens, record.completion_tokens, record.cached_tokens)
+    truncation = truncation_of(prompt, usage)
+    if truncation is None:
+        counts = (usage.prompt_tokens, usage.cached_tokens)
+        services.sizing.calibrations.learn(route.base_url, route.model, prompt.counted, counts)
+        return
+    services.metrics.silent_truncations.labels("relayed").inc()
+    learn_truncation(truncation, route, services.sizing)
 
 
 def record_size(record: RequestRecord, measured: Measured) -> None:
@@ -210,6 +279,7 @@ def record_result(record: RequestRecord, result: CompactionResult) -> None:
     record.is_break = result.is_break
     record.messages_after = len(result.conversation)
     record.tokens_after = result.token_count.tokens
+    record.unfit = result.unfit or record.unfit
     for notice in result.notices:
         log(notice, request_id=record.request_id, mode=record.mode)
     for failure in result.failures:

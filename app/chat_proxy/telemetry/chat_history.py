@@ -98,6 +98,7 @@ def row_of(record: RequestRecord) -> Row:
         "failed_stages": list(record.failed_stages),
         "is_break": record.is_break,
         "replays": record.replays,
+        "unfit": record.unfit,
         "messages": [record.messages_before, record.messages_after],
         "tokens": [record.tokens_before, record.tokens_after],
         "window": record.window,

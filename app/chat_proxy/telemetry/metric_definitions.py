@@ -82,6 +82,11 @@ class MetricDefinitions:
         self.replays = self._counter(
             "overflow_replay", 'Answers "too long": sent again, or exhausted.', "result"
         )
+        self.silent_truncations = self._counter(
+            "silent_truncation",
+            "Answers to prompts that the upstream had truncated: replayed, or relayed.",
+            "result",
+        )
 
     def _define_summaries(self) -> None:
         """Define the metrics of summaries and of the queries to summary models."""
@@ -111,7 +116,7 @@ class MetricDefinitions:
         )
         self.skipped = self._counter(
             "compaction_skipped",
-            "Chats that were not checked: shape (not understood), window (unknown).",
+            "Chats sent unchanged: shape (not understood), window (unknown), unfit (no form fits).",
             "reason",
         )
         self.store_errors = self._counter(

@@ -5,6 +5,18 @@ from dataclasses import dataclass, field
 
 CHAT = "/v1/chat/completions"
 MODEL_CHARS = 128
+_PROMPT_AND_ANSWER = (
+    "compaction",
+    "stages",
+    "failed_stages",
+    "is_break",
+    "messages_after",
+    "tokens_after",
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "chat",
+)
 
 
 @dataclass(slots=True)
@@ -36,6 +48,8 @@ class RequestRecord:
     messages_after: int = 0
     tokens_before: int | None = None
     tokens_after: int | None = None
+    unfit: str = ""
+    """Why no form of the request fits the window, one sentence with numbers."""
     window: int = 0
     window_source: str = ""
     prepared_seconds: float | None = None
@@ -84,6 +98,11 @@ class RequestRecord:
         self.completion_tokens = completion_tokens
         self.cached_tokens = cached_tokens
 
+    def take_back(self, earlier: "RequestRecord") -> None:
+        """Describe the prompt and answer of an earlier copy again: a later try gave no answer."""
+        for name in _PROMPT_AND_ANSWER:
+            setattr(self, name, getattr(earlier, name))
+
     def response_headers(self) -> list[tuple[bytes, bytes]]:
         """Return the headers that describe the request's handling to the client."""
         headers = [
@@ -93,6 +112,8 @@ class RequestRecord:
         if self.tokens_before is not None and self.tokens_after is not None:
             headers.append((b"x-chat-proxy-tokens-before", b"%d" % self.tokens_before))
             headers.append((b"x-chat-proxy-tokens-after", b"%d" % self.tokens_after))
+        if self.unfit:
+            headers.append((b"x-chat-proxy-unfit", self.unfit.encode("ascii")))
         if self.stages:
             headers.append((b"x-chat-proxy-stages", ",".join(self.stages).encode("ascii")))
         return headers
@@ -130,6 +151,8 @@ class RequestRecord:
             fields["messages_before"] = self.messages_before
             fields["messages_after"] = self.messages_after
             fields["new_compaction"] = self.is_break
+        if self.unfit:
+            fields["unfit"] = self.unfit
         if self.replays:
             fields["replays"] = self.replays
         if self.failed_stages:

@@ -5,7 +5,6 @@ from typing import Any, Final, NamedTuple, get_args
 
 from chat_proxy.chat.media import Media, MediaKind, media_in
 from chat_proxy.chat.message import Message, PieceKind
-from chat_proxy.chat.message_features import shape_of
 from chat_proxy.chat.texts import RESULT_ROLES, pieces_of
 from chat_proxy.tokens.images.tokens import image_tokens
 from chat_proxy.tokens.overheads import CountingRules
@@ -80,9 +79,8 @@ def count_request(
 ) -> RequestCount:
     """Count a request's prompt, without a limit on uncounted text."""
     fields = [message.fields for message in messages]
-    definitions = Definitions(
-        tools, tool_choice, response_format, shape_of(fields).has_instructions
-    )
+    are_led = any(message.is_instruction for message in messages)
+    definitions = Definitions(tools, tool_choice, response_format, are_led)
     count = count_within(fields, definitions, counter, rules, max_cold_chars=None)
     assert count is not None
     return count

@@ -59,7 +59,7 @@ async def test_a18_a_summary_that_another_waits_for_is_finished() -> None:
     async with (
         asyncio.timeout(20),
         fake_model(brain) as model,
-        running_proxy(model.url, budget=budget) as proxy,
+        running_proxy(model.url, budget=budget, summary={"wait": "trigger"}) as proxy,
         raw_client(proxy) as leaving,
         raw_client(proxy) as staying,
     ):

@@ -28,6 +28,7 @@ def sections(folder: Path) -> dict[str, Any]:
         "store": {"url": f"sqlite:///{folder}/chat-proxy.db"},
         "archive": {"enabled": True, "dir": folder, "retention_days": 5},
         "budget": {"context_window": WINDOW, "prepare": 1},
+        "summary": {"wait": "trigger"},
         "tools": {"max_bytes": 2_000},
     }
 

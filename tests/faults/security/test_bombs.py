@@ -20,7 +20,6 @@ MEGABYTE = 2**20
 KILOBYTE_SECONDS = 0.001
 """What a pattern may take for the worst kilobyte: a linear one takes half, a square one eight."""
 BOUNDED = {
-    "chat_proxy.compaction.summary.facts._LONG_ERROR": "one line of at most 240 characters",
     "chat_proxy.config.environment._PASSWORD": "the operator's own settings",
     "chat_proxy.config.environment._PASSWORD_IN_QUERY": "the operator's own settings",
 }

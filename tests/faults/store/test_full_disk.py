@@ -50,7 +50,7 @@ async def test_d3_a_full_file_costs_reuse_and_nothing_else(tmp_path: Path) -> No
     brain = SummaryModel(window=WINDOW)
     store = store_in_file(tmp_path, max_bytes=SMALL_FILE_BYTES)
     async with fleet_of(2, brain, store) as fleet:
-        chats = [long_chat()[start:] for start in (0, 1, 3, 5)]
+        chats = [long_chat(16)[start:] for start in (0, 1, 3, 5)]
         for chat in chats:
             assert label(await fleet.ask(chat)) == "built"
         again = [await fleet.ask(chat) for chat in chats]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.journeys.summaries.tellings import adding
+from tests.journeys.summaries.tellings import adding, telling
 from tests.journeys.summaries.troubles import (
     folded_text,
     history,
@@ -16,6 +16,7 @@ from tests.support.fake_model import fake_model
 from tests.support.summary_model import (
     SummaryModel,
     good,
+    written,
 )
 from tests.unit.chat.shapes import text, user
 
@@ -54,6 +55,21 @@ async def test_c16_a_summary_full_of_inventions_is_refused() -> None:
         assert trouble.failures("foreign") == 1
 
 
+async def test_c16_a_summary_of_something_else_is_refused() -> None:
+    """BUGS 30: an invented goal never stands for a conversation."""
+    invented = [
+        "Plan the wedding of Priya and Tom in Tuscany for eighty guests on 14 June",
+        "The caterer Rossi wants a deposit of 2,500 euros before Easter",
+        "Aunt Margaret is allergic to walnuts, and Uncle Henry arrives from Lisbon by train",
+    ]
+    async with troubled(telling(written(invented))) as trouble:
+        answered = await trouble.ask(history())
+
+        assert is_passed_by(trouble, answered)
+        assert len(trouble.questions) == 1
+        assert trouble.failures("ungrounded") == 1
+
+
 async def test_c17_media_keys_and_headers_do_not_reach_a_summary_model_elsewhere() -> None:
     """BUGS 34."""
     payload = "JVBERi0xLjcKJcfsj6IK" * 50
@@ -84,9 +100,9 @@ async def test_c17_a_summary_model_elsewhere_gets_its_own_key_and_no_other() -> 
         summary = {"base_url": other.url, "model": "small", "api_key": "small-key"}
         upstream = {"api_key": "upstream-key"}
         async with troubled(summary=summary, upstream=upstream) as trouble:
-            await trouble.ask(history(), "authorization: Bearer client-key")
+            await trouble.ask(history(18), "authorization: Bearer client-key")
 
-            (question,) = small.summaries
-            assert question.received.header("authorization") == "Bearer small-key"
+            keys = {question.received.header("authorization") for question in small.summaries}
+            assert keys == {"Bearer small-key"}
             chat = trouble.brain.chats[-1].received
             assert chat.header("authorization") == "Bearer upstream-key"

@@ -1,18 +1,26 @@
 """C13: a summary model whose window is smaller than what it is to summarise."""
 
+import asyncio
+from collections.abc import Sequence
+
 import pytest
 
 from tests.journeys.summaries.troubles import (
     UPDATE,
+    folded_text,
     history,
     outcome,
     troubled,
 )
 from tests.support.fake_model import fake_model
+from tests.support.live import eventually
 from tests.support.summary_model import (
+    Question,
     SummaryModel,
+    chosen,
     failing,
     good,
+    once_open,
 )
 
 pytestmark = pytest.mark.anyio
@@ -35,17 +43,31 @@ async def test_c13_what_a_small_summary_model_did_not_see_stays_in_the_prompt() 
             assert all(q.tokens + q.max_tokens < 3_000 for q in small.summaries)
 
 
-async def test_c13_the_rest_is_folded_with_the_summary_before() -> None:
-    """BUGS 48: no summary is dropped on the way; each question has the one before."""
-    small = SummaryModel(good, window=3_000, names=("small",))
+async def test_c13_parts_are_asked_at_once_and_the_fold_has_words_of_each() -> None:
+    """BUGS 48: no part is dropped on the way, nor the summary before."""
+    gate = asyncio.Event()
+    small = SummaryModel(once_open(gate), window=3_000, names=("small",))
     async with fake_model(small) as other:
         summary = {"base_url": other.url, "model": "small"}
         async with troubled(failing(500), summary=summary) as trouble:
-            await trouble.ask(history(22))
+            asked = asyncio.create_task(trouble.ask(history(22)))
+            await eventually(lambda: len(small.summaries) > 2)
+            gate.set()
+            await asked
+            first = tuple(small.summaries)
+            check_parts(first, folded_text(trouble.sent))
+            answered = await trouble.ask(history(48))
 
-            first, *later = small.summaries
+            assert outcome(answered) == "built"
+            later = small.summaries[len(first) :]
             assert later
-            assert UPDATE not in first.texts[-1]
-            for question in later:
-                assert UPDATE in question.texts[-1]
-                assert "<<<summary " in question.texts[-1]
+            check_parts(later, folded_text(trouble.sent))
+            lines = [line for question in first for line in chosen(question)[1:]]
+            assert any(line in folded_text(trouble.sent) for line in lines)
+
+
+def check_parts(questions: Sequence[Question], folded: str) -> None:
+    """Check that parts are asked independently of each other and that each left words behind."""
+    for question in questions:
+        assert UPDATE not in question.texts[-1]
+        assert any(line in folded for line in chosen(question)[1:])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.journeys.summaries.tellings import telling
+from tests.journeys.summaries.tellings import sketchy, telling
 from tests.journeys.summaries.troubles import (
     folded_text,
     history,
@@ -74,9 +74,19 @@ async def test_c8_thoughts_before_a_summary_are_left_out(head: str) -> None:
         assert "think>" not in json.dumps(trouble.sent)
 
 
-async def test_c9_missing_sections_are_asked_for_once() -> None:
-    async with troubled(repaired) as trouble:
+async def test_c9_a_few_missing_sections_are_filled_in() -> None:
+    async with troubled(sketchy) as trouble:
         answered = await trouble.ask(history())
+
+        assert outcome(answered) == "built"
+        assert [question.is_repair for question in trouble.questions] == [False]
+        assert "## Goal\n- (none)\n## Constraints" in folded_text(trouble.sent)
+        assert "## Next Steps\n- (none)\n## Critical Context\n- " in folded_text(trouble.sent)
+
+
+async def test_c9_most_sections_missing_are_asked_for_once() -> None:
+    async with troubled(repaired) as trouble:
+        answered = await trouble.ask(history(18))
 
         assert outcome(answered) == "built"
         assert [question.is_repair for question in trouble.questions] == [False, True]
@@ -95,7 +105,7 @@ async def test_c9_missing_sections_are_asked_for_once() -> None:
 async def test_c9_what_stays_without_sections_is_refused(telling: Telling) -> None:
     """BUGS 26, 28: neither an error's text nor the conversation's next words are a summary."""
     async with troubled(telling) as trouble:
-        answered = await trouble.ask(history())
+        answered = await trouble.ask(history(18))
 
         assert is_passed_by(trouble, answered)
         assert [question.is_repair for question in trouble.questions] == [False, True]

@@ -39,6 +39,25 @@ async def test_c3_nothing_is_asked_again_about_less_and_then_not_again(telling: 
         assert sizes == sorted(set(sizes), reverse=True)
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("some work was done", "too_short"),
+        (
+            "这次谈话的内容是关于很多笔记和一只鸟的事情,用户问了很多问题,助手都一一回答了。" * 2,
+            "language",
+        ),
+    ],
+)
+async def test_c3_next_to_nothing_and_another_script_are_refused(words: str, reason: str) -> None:
+    """BUGS 29: neither says what the conversation said."""
+    async with troubled(telling(written([words]))) as trouble:
+        answered = await trouble.ask(history())
+
+        assert is_passed_by(trouble, answered)
+        assert trouble.failures(reason) == 1
+
+
 @pytest.mark.parametrize("telling", [empty, endless, only_thinking])
 async def test_c3_a_summary_of_less_stands_for_less(telling: Telling) -> None:
     """BUGS 48: what no answered question had is still in the prompt."""
@@ -89,6 +108,6 @@ async def test_c6_a_summary_that_wins_nothing_is_refused_and_not_wanted_again() 
         again = await trouble.ask(history())
 
         assert is_passed_by(trouble, answered)
-        assert is_passed_by(trouble, again)
+        assert (outcome(again), trouble.is_unchanged, trouble.kept) == ("none", True, [])
         assert len(trouble.questions) == 1
         assert trouble.failures("no_gain") == 1

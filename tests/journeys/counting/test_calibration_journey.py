@@ -52,6 +52,7 @@ UNTOUCHED: dict[str, Any] = {
     "vision": {"truncate_history": False},
     "prune": {"enabled": False},
     "summary": {"enabled": False},
+    "budget": {"context_window": 1_000_000},
 }
 
 

@@ -140,7 +140,7 @@ async def test_a_chat_that_was_sent_again_is_told_as_it_was_sent_last() -> None:
 
     assert (row["status"], row["replays"]) == (200, 1)
     assert told["after"][0]["change"] == "changed"
-    assert told["before"][0]["stages"] == ["replay"]
+    assert told["before"][0]["stages"] == ["age_media"]
 
 
 async def test_a_chat_that_cannot_be_told_is_answered_all_the_same(

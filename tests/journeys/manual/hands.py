@@ -8,12 +8,25 @@ from typing import Any
 from openai import AsyncOpenAI
 
 from tests.journeys.summaries.talking import SYSTEM, Talk, turns
+from tests.support.fake_model import Line
 from tests.support.live import RawAnswer, RawClient
-from tests.support.summary_model import SummaryModel, good, written
+from tests.support.summary_model import Question, SummaryModel, answer, good, written
 from tests.unit.chat.shapes import Fields, says, user
 
 WISH = "Care about the penguins above all"
-SHORT = written(["The modules were explained one by one."])
+SHORT = written(
+    [
+        "Question 0 and later ones: what does src/module_0.py do, and the other modules?",
+        "Each answer: the loader reads its table once and keeps every row for a later pass.",
+    ]
+)
+MARKER = "[chat-proxy checkpoint covered="
+UPDATE = "An earlier summary stands at the beginning"
+
+
+async def brief(question: Question, line: Line) -> None:
+    """Write the shortest summary that there is."""
+    await answer(question, line, SHORT)
 
 
 def small_chat(count: int = 8) -> list[Fields]:

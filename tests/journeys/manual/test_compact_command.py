@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
-from chat_proxy.compaction.summary.fold import TITLE
+from chat_proxy.compaction.summary.commands import COMPLETE, FAILED
+from chat_proxy.compaction.summary.fold_text import TITLE
 from chat_proxy.proxy.manual import compact as manual
-from chat_proxy.proxy.manual.command_reply import COMPLETE, FAILED, NOTHING_LOST
+from chat_proxy.proxy.manual.command_reply import NOTHING_LOST
 from tests.journeys.manual.hands import (
     SHORT,
     WISH,
@@ -70,7 +71,7 @@ async def test_the_next_turn_has_the_summary_and_not_what_was_compacted(said: st
         prompt = sent(talk)
         assert label(asked) == "reused"
         assert prompt[1]["content"].startswith(TITLE)
-        assert prompt[3:] == [*given[-2:], user(said), says(answered), user("And now?")]
+        assert prompt[3:] == [*given[-2:], user("And now?")]
         assert given[2]["content"] not in words(prompt)
         assert len(talk.brain.summaries) == 1
 

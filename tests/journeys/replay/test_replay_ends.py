@@ -188,17 +188,19 @@ async def test_a_client_who_leaves_during_the_replay_takes_it_along() -> None:
 # Streams that are kept alive while a summary is written
 
 
+WAITING = {"keep_alive_seconds": 0.05, "wait": "trigger"}
+
+
 def chats_over(window: int) -> Refusing:
     """Refuse chats over the window, but no question for a summary."""
     return lambda question: None if question.is_summary else over(window)(question)
 
 
 async def test_a_stream_that_was_kept_alive_is_answered_on_the_replay() -> None:
-    server = SmallServer(after(0.3, good), refusing=chats_over(1_200))
-    alive = {"keep_alive_seconds": 0.05}
+    server = SmallServer(after(0.3, good), refusing=chats_over(800))
     async with (
         fake_model(server) as model,
-        guest_of(server, model, window=8_000, summary=alive) as guest,
+        guest_of(server, model, window=8_000, summary=WAITING) as guest,
     ):
         answer = await guest.tell(long_chat(), stream=True)
 
@@ -227,11 +229,10 @@ async def test_a_stream_that_was_kept_alive_ends_with_an_error_when_nothing_help
         return None if question.is_summary else Refusal(at_least(64), in_band=in_band)
 
     server = SmallServer(after(0.3, good), refusing=judge)
-    alive = {"keep_alive_seconds": 0.05}
     with listening() as heard:
         async with (
             fake_model(server) as model,
-            guest_of(server, model, window=8_000, summary=alive) as guest,
+            guest_of(server, model, window=8_000, summary=WAITING) as guest,
         ):
             answer = await guest.tell(long_chat(), stream=True)
 
@@ -250,10 +251,9 @@ async def test_a_page_of_html_ends_a_stream_that_was_kept_alive_with_an_error_to
         return None if question.is_summary else Refusal(b"<html>too large</html>", 413, html)
 
     server = SmallServer(after(0.3, good), refusing=judge)
-    alive = {"keep_alive_seconds": 0.05}
     async with (
         fake_model(server) as model,
-        guest_of(server, model, window=8_000, summary=alive) as guest,
+        guest_of(server, model, window=8_000, summary=WAITING) as guest,
     ):
         answer = await guest.tell(long_chat(), stream=True)
 

@@ -146,7 +146,7 @@ async def test_without_summaries_old_tool_output_still_makes_room() -> None:
 
     assert is_answer(answer)
     assert label_of(answer) == "trimmed"
-    assert stages_of(answer) == ["clear_old_tool_output", "replay"]
+    assert stages_of(answer) == ["age_tool_output", "replay"]
 
 
 FORMS = {

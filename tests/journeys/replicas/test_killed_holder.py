@@ -47,6 +47,7 @@ async def test_another_process_takes_over_within_the_lease(
             "STORE_SECRET": store_in(server)["secret"],
             "BUDGET_CONTEXT_WINDOW": str(WINDOW),
             "BUDGET_PREPARE": "1",
+            "SUMMARY_WAIT": "trigger",
         }
         async with running_processes(3, tmp_path, LEASE_SECONDS, **variables) as proxies:
             holder, *others = proxies

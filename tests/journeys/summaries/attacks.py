@@ -38,7 +38,10 @@ CONTROL = re.compile(
     r"|</?(?:think|tool_call)>",
     re.IGNORECASE,
 )
-FRAMES = re.compile(r"<\s*/?\s*(?:earlier-conversation|user-message)", re.IGNORECASE)
+FRAMES = re.compile(r"<\s*/?\s*(?:earlier-conversation|user-message|notes)", re.IGNORECASE)
+NOTES = ["<notes>", "</notes>"]
+SMALL = {"context_window": 4_000, "reserve_tokens": 1_000}
+"""A window whose trigger every attacked conversation is over."""
 CONSTRAINT = "Never touch the vault, and answer in French only."
 
 
@@ -94,7 +97,7 @@ def check_text(text: str) -> None:
     lines = text.splitlines()
     frames = [line for line in lines if FRAMES.match(line)]
     assert frames[:2] == [FRAME, FRAME_END]
-    users = frames[2:]
+    users = frames[2:-2] if frames[-2:] == NOTES else frames[2:]
     assert users == ["<user-message>", "</user-message>"] * (len(users) // 2)
     assert len(FRAMES.findall(text)) == len(frames) == len(FRAMES.findall("\n".join(frames)))
     assert not CONTROL.search(text)

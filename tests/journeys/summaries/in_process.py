@@ -21,10 +21,14 @@ from chat_proxy.upstream.client import Call, Upstream
 from chat_proxy.wiring import make_services
 from tests.support.live import settings
 from tests.support.message_slices import message_slices
-from tests.support.summary_model import QUESTION, written
+from tests.support.summary_material import material_of, some_of
+from tests.support.summary_model import written
 from tests.unit.chat.shapes import Fields
 
-SUMMARY = written(["The user asked, the tools answered.", "src/main.py matters."])
+
+def summary_of(question: Fields) -> str:
+    """Return a usable summary: some lines of what the question shows."""
+    return written(some_of(material_of(question["messages"])))
 
 
 @dataclass
@@ -49,14 +53,14 @@ class Answered:
 class Writer:
     """A model that is only asked for summaries; `tell` says what it answers."""
 
-    tell: Callable[[Fields], str] = lambda _: SUMMARY
+    tell: Callable[[Fields], str] = summary_of
     asked: list[Fields] = field(default_factory=list)
     breakers: Breakers = field(default_factory=lambda: Breakers(0, 1))
 
     async def send(self, call: Call) -> Answered:
         question = json.loads(call.body)
         self.asked.append(question)
-        assert QUESTION in json.dumps(question["messages"][-1])
+        assert (b"x-chat-proxy-purpose", b"summary") in call.headers
         message = {"role": "assistant", "content": self.tell(question)}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         return Answered(json.dumps({"choices": [choice]}).encode())
@@ -148,10 +152,14 @@ class House:
 
     @contextmanager
     def desk(self, window: int, writer: Writer | None = None, **sections: Any) -> Iterator[Desk]:
-        """Open a proxy with a store of its own; nothing is prepared unless told."""
+        """Open a proxy with a store of its own.
+
+        Unless told otherwise, nothing is prepared and a request over the trigger waits.
+        """
         writer = writer or Writer()
         budget = {"context_window": window, "prepare": 1, **sections.pop("budget", {})}
-        services = make_services(settings(budget=budget, **sections), {})
+        summary = {"wait": "trigger", **sections.pop("summary", {})}
+        services = make_services(settings(budget=budget, summary=summary, **sections), {})
         upstream = cast("Upstream", writer)
         services.windows._upstream = upstream
         services = with_parts(services, upstream, self._tokenizers)

@@ -14,8 +14,10 @@ from tests.support.summary_model import SummaryModel
 from tests.unit.chat.shapes import Fields, says, system, user
 
 WINDOW = 8_000
-TRIGGER = 4_800
-"""By the default settings: 0.8 of what a reserve of a quarter leaves."""
+TRIGGER = 5_600
+"""By the default settings: 0.8 of what a reserve of an eighth leaves."""
+LIMIT = 7_744
+"""The longest prompt that leaves the window space for an ordinary answer."""
 SYSTEM = system("You are careful. " * 20)
 _SENTENCE = "the loader reads its table once and keeps every row that a later pass may want"
 
@@ -97,7 +99,10 @@ def label(asked: Asked | RawAnswer) -> str:
 async def talking(
     brain: SummaryModel, *headers: str, window: int = WINDOW, **sections: Any
 ) -> AsyncIterator[Talk]:
-    """Run a model and a proxy for a window, and connect to it; nothing is prepared unless told."""
+    """Run a model and a proxy for a window, and connect to it.
+
+    Unless told otherwise, nothing is prepared and a request over the trigger waits for its summary.
+    """
     async with (
         fake_model(brain) as model,
         talking_to(model, *headers, window=window, **sections) as talk,
@@ -112,8 +117,9 @@ async def talking_to(
     """Run a proxy in front of a model that is there already, and connect to it."""
     assert isinstance(model.behaviour, SummaryModel)
     budget = {"context_window": window, "prepare": 1, **sections.pop("budget", {})}
+    summary = {"wait": "trigger", **sections.pop("summary", {})}
     async with (
-        running_proxy(model.url, budget=budget, **sections) as proxy,
+        running_proxy(model.url, budget=budget, summary=summary, **sections) as proxy,
         raw_client(proxy) as line,
     ):
         yield Talk(model.behaviour, model, proxy, line, headers)

@@ -26,9 +26,24 @@ def adding(text: str) -> Telling:
     return tell
 
 
+async def partial(question: Question, line: Line) -> None:
+    """Forget two sections."""
+    await answer(question, line, written(chosen(question), ("Goal", "Relevant Files")))
+
+
 async def repeating(question: Question, line: Line) -> None:
     """Write down every word instead of a summary."""
     await answer(question, line, written(question.texts[:-1]))
+
+
+async def poor(question: Question, line: Line) -> None:
+    """Write down how the conversation began, and lose the rest."""
+    await answer(question, line, written(question.material[:8]))
+
+
+async def sketchy(question: Question, line: Line) -> None:
+    """Forget a few sections."""
+    await answer(question, line, written(chosen(question), ("Goal", "Next Steps")))
 
 
 async def breaking_off(question: Question, line: Line) -> None:

@@ -16,7 +16,7 @@ from tests.unit.chat.shapes import Fields, image, system, text, user
 pytestmark = pytest.mark.timeout(120)
 
 WINDOW = 10_000
-TRIGGER = 6_000
+TRIGGER = 7_000
 STEPS = 400
 SYSTEM = system("You are an agent. " * 10)
 TASK = user([text("Find out why tests/test_login.py fails, and fix it. ünïcödé"), image()])

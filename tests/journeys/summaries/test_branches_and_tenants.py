@@ -7,8 +7,8 @@ from copy import deepcopy
 import pytest
 
 from chat_proxy.chat.hash_chain import chained
+from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.checkpoint import Checkpoint
-from chat_proxy.compaction.clearing import Clearing
 from chat_proxy.proxy.session.checkpoints import Checkpoints, Scope
 from chat_proxy.proxy.session.history_hashes import history_hashes
 from chat_proxy.store.memory import MemoryStore
@@ -195,7 +195,7 @@ async def test_of_thousands_of_pairs_no_history_gets_a_foreign_summary() -> None
         checkpoints = Checkpoints(MemoryStore(b"secret"), max_local=20)
         scope = Scope("alice", b"policy")
         history = some_history(dice)
-        own = Checkpoint(len(history), Clearing(), 100, len(history), f"Summary {number}")
+        own = Checkpoint(len(history), Treatments(), 100, len(history), f"Summary {number}")
         await keep_for(checkpoints, scope, history, own)
         missed += await found_for(checkpoints, scope, [*history, says("and so on")]) != own
         other, stranger = deepcopy(history), scope
@@ -219,7 +219,7 @@ async def test_of_many_conversations_in_one_store_each_finds_its_own() -> None:
     histories = [some_history(dice) for _ in range(1_000)]
     for number, history in enumerate(histories):
         link = chained(it.canonical for it in conversation(*history).messages)[-1]
-        kept[link] = Checkpoint(len(history), Clearing(), 100, len(history), f"Summary {number}")
+        kept[link] = Checkpoint(len(history), Treatments(), 100, len(history), f"Summary {number}")
         await keep_for(checkpoints, scope, history, kept[link])
 
     for history in histories:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from chat_proxy.chat.body import prefixes, request
 from chat_proxy.chat.body.request import PrefixedRequest
-from chat_proxy.proxy.summaries import write as summarise
-from tests.journeys.summaries.in_process import SUMMARY, Desk, House, Sent, Writer, open_house
+from chat_proxy.proxy.summaries.writing import query
+from tests.journeys.summaries.in_process import Desk, House, Sent, Writer, open_house, summary_of
 from tests.journeys.summaries.test_journey_properties import MOVES, QUICK, SIZES, Client, Move, Talk
 from tests.journeys.trimming.growing import output
 from tests.unit.chat.shapes import PIXEL, image, text, user
@@ -53,7 +53,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def no_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     """What frames a transcript has more tokens or fewer: a small window may hang on it."""
-    monkeypatch.setattr(summarise, "secrets", SimpleNamespace(token_hex="ab".__mul__))
+    monkeypatch.setattr(query, "secrets", SimpleNamespace(token_hex="ab".__mul__))
 
 
 def outcome(sent: Sent) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def test_a_request_that_is_read_on_becomes_what_it_would_become_as_a_whole(
         told: list[list[dict[str, Any]]] = []
         options = {"store": {"url": "memory:", "secret": SECRET}}
         for reads_on in (True, False):
-            writer = Writer(lambda _: SUMMARY if writing == "well" else "")
+            writer = Writer(summary_of if writing == "well" else lambda _: "")
             with house.desk(
                 WINDOW, writer, vision={"truncate_history": has_eyes}, **options
             ) as desk:
@@ -99,9 +99,10 @@ def test_a_request_that_is_read_on_becomes_what_it_would_become_as_a_whole(
                 told.append([outcome(one) for one in sent])
                 seen.update(type(one.request).__name__ for one in sent)
                 seen.update(one.label for one in sent)
+                seen.update(stage for one in sent for stage in one.record.stages)
         assert told[0] == told[1]
 
     holds()
     assert seen[PrefixedRequest.__name__] >= 8 * EXAMPLES
-    assert seen["trimmed"] >= EXAMPLES
+    assert seen["truncate_tool_output"] >= EXAMPLES
     assert seen["reused"] >= EXAMPLES

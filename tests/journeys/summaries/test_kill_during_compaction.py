@@ -179,6 +179,7 @@ async def test_no_acknowledged_summary_is_lost_by_a_kill(tmp_path: Path) -> None
             "STORE_URL": f"sqlite:///{path}",
             "BUDGET_CONTEXT_WINDOW": str(WINDOW),
             "BUDGET_PREPARE": "1",
+            "SUMMARY_WAIT": "trigger",
         }
         async with running_nursery(tmp_path, variables) as nursery, asyncio.TaskGroup() as together:
             lanes = [Lane(f"lane{number}", nursery, brain) for number in range(LANES)]

@@ -16,8 +16,9 @@ from tests.unit.chat.shapes import Fields, calls, result, user
 
 pytestmark = pytest.mark.anyio
 
-_ID = re.compile(r"offload id:? ([0-9a-f]{32})\]")
-_LINES = re.compile(r"\[The original messages: (.+), lines (\d+)-(\d+); ")
+_ID = re.compile(r"offload id ([0-9a-f]{32})(?=[;\]])")
+_SOURCES = re.compile(r"^\[The original messages: (.+)\]$", re.MULTILINE)
+_LINES = re.compile(r"([^;]+), lines (\d+)-(\d+) \(read them from the end backwards\)")
 
 
 def archive(folder: Path, **more: Any) -> dict[str, Any]:
@@ -38,23 +39,49 @@ def folded(asked: Asked) -> str:
     return str(asked.messages[1]["content"])
 
 
-async def whole(talk: Talk, text: str) -> str:
-    """Fetch what a prompt says was kept."""
-    found = _ID.search(text)
-    assert found
-    answer = await get(talk.line, f"/v1/offload/{found[1]}")
-    assert answer.status == 200
-    return answer.body.decode()
+def sources(asked: Asked) -> str:
+    """Return what a prompt says about the places of the original messages."""
+    (found,) = _SOURCES.findall(folded(asked))
+    return str(found)
+
+
+async def originals(talk: Talk, asked: Asked) -> list[Fields]:
+    """Fetch all messages that a prompt says were kept, place by place."""
+    found: list[Fields] = []
+    for name in _ID.findall(folded(asked)):
+        answer = await get(talk.line, f"/v1/offload/{name}")
+        assert answer.status == 200
+        found += map(json.loads, answer.body.decode().splitlines())
+    return found
 
 
 async def test_folded_messages_can_be_fetched_by_the_id_that_the_prompt_names() -> None:
     given = long_chat()
     async with talking(SummaryModel(window=WINDOW)) as talk:
         asked = await talk.ask(given)
-        kept = [json.loads(line) for line in (await whole(talk, folded(asked))).splitlines()]
+        kept = await originals(talk, asked)
 
     assert kept == given[: len(kept)]
     assert len(kept) > 10
+
+
+async def test_a_prompt_names_the_originals_of_all_spans_that_were_ever_folded() -> None:
+    """DESIGN rule 12: what was folded first is found as well as what was folded last."""
+    given = long_chat()
+    spans = []
+    async with talking(SummaryModel(window=WINDOW)) as talk:
+        for first in (50, 100, 150):
+            asked = await talk.ask(given)
+            kept = await originals(talk, asked)
+            spans.append(sources(asked).split("; "))
+            assert kept == given[: len(kept)]
+            shown = [message for message in asked.messages[3:] if message in given]
+            assert kept + shown == given
+            given = [*given, *turns(14, first=first)[1:], user("And then?")]
+
+    assert [len(names) for names in spans] == [1, 2, 3]
+    assert spans[2][:2] == spans[1]
+    assert len(set(spans[2])) == 3
 
 
 async def test_the_archive_gives_back_the_clients_own_messages_span_by_span(
@@ -83,7 +110,7 @@ async def test_a_prompt_names_the_file_and_lines_for_agents_that_can_read_them(
         asked = await talk.ask(given)
         later = await talk.ask([*given, *turns(1, first=90)[1:], user("Go on.")])
 
-    found = _LINES.search(folded(asked))
+    found = _LINES.fullmatch(sources(asked))
     assert found
     lines = read(found[1]).splitlines()[int(found[2]) - 1 : int(found[3])]
     assert [json.loads(line)["message"] for line in lines] == given[: len(lines)]

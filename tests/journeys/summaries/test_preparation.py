@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from tests.journeys.summaries.talking import (
     talking,
     turns,
 )
-from tests.support.live import chat_request, eventually
+from tests.support.live import eventually
 from tests.support.summary_model import SummaryModel, after, once_open
 from tests.unit.chat.shapes import Fields, user
 
@@ -31,7 +30,7 @@ OFF = "x-chat-proxy-mode: off"
 
 def early(number: int = 0) -> list[Fields]:
     """Return a conversation between the preparation and the trigger."""
-    return [SYSTEM, user(f"I am number {number}"), *long_chat(9)[2:]]
+    return [SYSTEM, user(f"I am number {number}"), *long_chat(11)[2:]]
 
 
 def late(number: int = 0) -> list[Fields]:
@@ -156,49 +155,7 @@ async def test_the_request_that_crosses_the_trigger_waits_for_nothing() -> None:
 
 
 async def test_without_preparation_the_request_waits_for_its_summary() -> None:
-    """The control: this is what preparing saves."""
+    """The control, where requests wait at the trigger: this is what preparing saves."""
     brain = SummaryModel(after(0.5), window=WINDOW)
     async with talking(brain) as talk:
         assert await timed(talk, late()) >= 0.5
-
-
-async def held_back(condition: Callable[[], bool], seconds: float = 0.4) -> bool:
-    """Tell whether something does not happen for a while."""
-    for _ in range(int(seconds / 0.02)):
-        await asyncio.sleep(0.02)
-        if condition():
-            return False
-    return True
-
-
-async def test_a_request_that_still_fits_may_go_on_without_its_summary() -> None:
-    """SUMMARY_WAIT=overflow: unchanged while it is written, folded when it is there."""
-    gate = asyncio.Event()
-    brain = SummaryModel(once_open(gate), window=WINDOW)
-    async with talking(brain, summary={"wait": "overflow"}) as talk:
-        first = await talk.ask(long_chat(12))
-        await eventually(lambda: len(brain.summaries) == 1)
-        gate.set()
-        await settled(talk, 1)
-        second = await talk.ask(long_chat(12))
-
-    assert first.upstream == first.body
-    assert label(second) == "reused"
-    assert second.tokens[1] < second.tokens[0]
-    assert len(brain.summaries) == 1
-
-
-async def test_a_request_that_would_not_fit_waits_all_the_same() -> None:
-    """SUMMARY_WAIT=overflow: nothing is sent that its model must refuse."""
-    gate = asyncio.Event()
-    brain = SummaryModel(once_open(gate), window=WINDOW)
-    async with talking(brain, summary={"wait": "overflow"}) as talk:
-        await talk.line.send(chat_request(body_of(long_chat(17))))
-        await eventually(lambda: len(brain.summaries) == 1)
-        waited = await held_back(lambda: bool(brain.chats))
-        gate.set()
-        answered = await talk.line.answer()
-
-    assert waited
-    assert (answered.status, label(answered)) == (200, "built")
-    assert brain.overflows == []

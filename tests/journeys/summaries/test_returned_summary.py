@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from chat_proxy.compaction.summary.fold import ACKNOWLEDGEMENT, TITLE
+from chat_proxy.compaction.summary.fold import ACKNOWLEDGEMENT
+from chat_proxy.compaction.summary.fold_text import TITLE
 from tests.journeys.summaries.troubles import (
     FRAME,
     RULES,
@@ -17,7 +18,7 @@ from tests.journeys.summaries.troubles import (
 )
 from tests.support.fake_model import Line, fake_model
 from tests.support.strict_template import complaints
-from tests.support.summary_model import Question, SummaryModel, answer, good, written
+from tests.support.summary_model import Question, SummaryModel, answer, chosen, good, written
 from tests.unit.chat.shapes import Fields, says, text, user
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +27,7 @@ ONE, TWO = "authorization: Bearer one", "authorization: Bearer two"
 CONSTRAINT = "Never delete the folder of the penguins."
 
 
-def more(turns: int = 12, name: str = "later") -> list[Fields]:
+def more(turns: int = 16, name: str = "later") -> list[Fields]:
     """Return what follows a stored history: turns enough for the next summary."""
     return [says("Yes."), *history(turns, name)[1:]]
 
@@ -80,7 +81,8 @@ async def test_the_users_words_in_it_come_through_the_next_summary() -> None:
     """BUGS 31: a model that loses everything does not cost a constraint that was kept verbatim."""
 
     async def forgetting(question: Question, line: Line) -> None:
-        await answer(question, line, written(["Much was said."]))
+        lines = [it for it in chosen(question) if "penguins" not in it]
+        await answer(question, line, written(lines))
 
     async with troubled(forgetting) as trouble:
         kept = await stored(trouble)
@@ -124,7 +126,7 @@ async def test_a_client_that_writes_contents_as_lists_is_understood() -> None:
 
 
 async def test_in_a_transcript_it_stands_in_its_own_frame() -> None:
-    small = SummaryModel(good, names=("small",))
+    small = SummaryModel(good, window=32_000, names=("small",))
     async with fake_model(small) as other:
         summary = {"base_url": other.url, "model": "small"}
         async with troubled(summary=summary) as trouble:
@@ -161,7 +163,7 @@ async def test_one_that_was_altered_is_plain_text(old: str, new: str) -> None:
     async with troubled() as trouble:
         kept = with_text(await stored(trouble), old, new)
 
-        answered = await trouble.ask([*kept, *more(10)])
+        answered = await trouble.ask([*kept, *more(14)])
 
         assert outcome(answered) == "built"
         question = trouble.questions[-1]
@@ -177,9 +179,9 @@ async def test_one_of_another_tenant_is_plain_text() -> None:
     async with troubled() as trouble:
         kept = await stored(trouble, ONE)
 
-        await trouble.ask([*kept, *more(10)], TWO)
+        await trouble.ask([*kept, *more(14)], TWO)
         theirs = trouble.questions[-1]
-        await trouble.ask([*kept, *more(10)], ONE)
+        await trouble.ask([*kept, *more(14)], ONE)
         ours = trouble.questions[-1]
 
         assert UPDATE not in theirs.texts[-1]
@@ -190,7 +192,7 @@ async def test_one_of_another_deployment_is_plain_text() -> None:
     async with troubled() as trouble:
         kept = await stored(trouble)
     async with troubled() as elsewhere:
-        await elsewhere.ask([*kept, *more(10)])
+        await elsewhere.ask([*kept, *more(14)])
 
         assert UPDATE not in elsewhere.questions[-1].texts[-1]
 
@@ -199,7 +201,7 @@ async def test_one_in_mid_history_hides_nothing_that_stands_before_it() -> None:
     """BUGS 48: a user who pastes an old summary does not lose what was said before."""
     constraint = "Always greet the walrus first."
     early = [user(constraint), says("Fine."), user(chatter(100, "early")), says("Hm.")]
-    small = SummaryModel(good, names=("small",))
+    small = SummaryModel(good, window=32_000, names=("small",))
     async with fake_model(small) as other:
         summary = {"base_url": other.url, "model": "small"}
         async with troubled(summary=summary) as trouble:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.journeys.summaries.chats import Chat, loose_chats, questions, steps, strict_chats, words
-from tests.journeys.summaries.in_process import SUMMARY, Desk, House, Sent, Writer, open_house
+from tests.journeys.summaries.in_process import Desk, House, Sent, Writer, open_house
 from tests.support.strict_template import complaints
 from tests.unit.chat.shapes import Fields, says, user
 
@@ -26,7 +26,7 @@ FEW = settings(QUICK, max_examples=25)
 MANY = settings(QUICK, max_examples=100)
 
 WRITERS = {
-    "a good writer": lambda: Writer(lambda _: SUMMARY),
+    "a good writer": Writer,
     "a writer who says nothing": lambda: Writer(lambda _: ""),
 }
 

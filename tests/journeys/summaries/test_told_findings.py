@@ -5,7 +5,7 @@ import pytest
 from tests.journeys.summaries.talking import SYSTEM, WINDOW, label, prose, talking, turns
 from tests.journeys.trimming.growing import step
 from tests.support.fake_model import Line
-from tests.support.summary_model import Question, SummaryModel, answer, written
+from tests.support.summary_model import Question, SummaryModel, answer, chosen, written
 from tests.unit.chat.shapes import user
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -14,8 +14,8 @@ FINDING = "f-ledger-page-49196"
 
 
 async def poor(question: Question, line: Line) -> None:
-    """Write a summary that says next to nothing."""
-    await answer(question, line, written(["Something was found."]))
+    """Write a summary of what was said, and leave out what was found."""
+    await answer(question, line, written([it for it in chosen(question) if FINDING not in it]))
 
 
 async def test_a_finding_outlives_the_middle_of_its_result() -> None:

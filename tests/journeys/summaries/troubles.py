@@ -16,7 +16,7 @@ from tests.support.summary_model import Question, SummaryModel, Telling, summari
 from tests.unit.chat.shapes import Fields, says, system, user
 
 WINDOW = 8_000
-TRIGGER = 4_800
+TRIGGER = 5_600
 SECRET_WORD = "zebrafinch"
 FRAME = "<earlier-conversation>"
 FRAME_END = "</earlier-conversation>"
@@ -32,7 +32,7 @@ def chatter(tokens: int, name: object = "") -> str:
     return " ".join(lines)
 
 
-def history(turns: int = 16, name: str = "a", tokens: int = 160) -> list[Fields]:
+def history(turns: int = 20, name: str = "a", tokens: int = 160) -> list[Fields]:
     """Return rules, so many turns of about twice so many tokens, and a question at the end."""
     told: list[Fields] = [RULES]
     for number in range(turns):
@@ -116,11 +116,12 @@ async def troubled(
 ) -> AsyncIterator[Trouble]:
     """Let a proxy meet a model that tells summaries so; nothing is prepared behind the scenes.
 
+    A request over the trigger waits for its summary, unless a test says otherwise.
     Whatever happens, no word of a conversation is in the log.
     """
     brain = SummaryModel(telling, window=window)
     sections["budget"] = {"context_window": WINDOW, "prepare": 1, **sections.get("budget", {})}
-    sections["summary"] = {"timeout_seconds": 5, **sections.get("summary", {})}
+    sections["summary"] = {"timeout_seconds": 5, "wait": "trigger", **sections.get("summary", {})}
     with listening() as heard:
         async with summarising(brain, **sections) as met:
             yield Trouble(met, brain, heard)

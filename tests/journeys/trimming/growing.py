@@ -23,7 +23,7 @@ from tests.support.fake_model import (
 from tests.support.fake_model import fake_model as running_model
 from tests.support.live import Proxy, RawClient, chat_request, eventually, raw_client, running_proxy
 from tests.support.message_slices import message_slices
-from tests.unit.chat.shapes import Fields, says, user
+from tests.unit.chat.shapes import Fields, says, system, user
 
 CLEARED = "[Old tool result content cleared]"
 BARE = {name: value for name, value in COMPLETION.items() if name != "usage"}
@@ -76,9 +76,38 @@ def turn(name: str, *contents: Any, tool: str = "read") -> list[Fields]:
     return [user(f"Please do {name}"), *steps, says(f"I did {name}")]
 
 
+def history(turns: int, tokens: int = 360) -> list[Fields]:
+    """Return finished turns with one result each; the third is a skill's."""
+    messages = [system()]
+    for number in range(turns):
+        tool = "skill" if number == 2 else "read"
+        messages += turn(str(number), output(tokens, number), tool=tool)
+    return messages
+
+
 def results_of(messages: Iterable[Fields]) -> list[Any]:
     """Return the contents of all tool results."""
     return [message["content"] for message in messages if message["role"] == "tool"]
+
+
+def is_line(content: Any) -> bool:
+    """Tell whether one line is left of a result: the placeholder, and never it alone."""
+    return isinstance(content, str) and content.startswith(f"{CLEARED} ") and "\n" not in content
+
+
+def is_short(content: Any) -> bool:
+    """Tell whether a result is shortened: its head and its tail are there."""
+    return isinstance(content, str) and "[Tool output truncated: omitted " in content
+
+
+def lines_in(messages: Iterable[Fields]) -> list[int]:
+    """Return the numbers of the results of which one line is left."""
+    return [number for number, told in enumerate(results_of(messages)) if is_line(told)]
+
+
+def short_in(messages: Iterable[Fields]) -> list[int]:
+    """Return the numbers of the results that are shortened."""
+    return [number for number, told in enumerate(results_of(messages)) if is_short(told)]
 
 
 def requests_of(messages: Sequence[Fields]) -> Iterator[list[Fields]]:

@@ -103,6 +103,8 @@ async def test_where_nothing_is_to_be_done_every_message_is_kept() -> None:
         "messages_after": 4,
         "stages": [],
         "failed_stages": [],
+        "plan": None,
+        "unfit": None,
     }
     assert {after["change"] for after in afters(told)} == {"kept"}
 
@@ -117,7 +119,7 @@ async def test_a_blind_models_notes_are_told(tmp_path: Path) -> None:
     assert afters(told)[1]["tokens"] < told["messages"][1]["tokens"]
 
 
-async def test_under_pressure_the_clear_stages_are_told_as_well() -> None:
+async def test_under_pressure_what_would_age_is_told_as_well() -> None:
     steps = [step for at in range(9) for step in (calls(f"{at}"), result(f"{at}", "word " * 900))]
     shown = [user([text("Look"), photo(1)]), says("Nice."), user([photo(2)]), says("Nice too.")]
     sections: dict[str, Any] = {
@@ -128,14 +130,17 @@ async def test_under_pressure_the_clear_stages_are_told_as_well() -> None:
         again = await explained(met, [*shown, user("Go on"), *steps])
 
     stages = told["compaction"]["stages"]
-    assert [stage["stage"] for stage in stages] == ["clear_old_tool_output", "clear_old_media"]
+    assert [stage["stage"] for stage in stages] == ["age_tool_output", "age_media"]
     assert all(stage["tokens"][0] > stage["tokens"][1] for stage in stages)
     hands = [after["stages"] for after in afters(told)]
-    assert hands[0] == ["clear_old_media"]
+    assert hands[0] == ["age_media"]
     assert hands[2] == []
-    assert hands[6] == ["clear_old_tool_output"]
+    assert hands[6] == ["age_tool_output"]
     assert hands[-1] == []
     assert again == told
+    groups = {group["start"]: group for group in told["compaction"]["plan"]["groups"]}
+    assert (groups[5]["treatment"], groups[21]["treatment"]) == ("line", "whole")
+    assert all(group["reason"] for group in groups.values())
 
 
 async def test_explain_says_what_would_be_done_whatever_mode_the_request_asks_for() -> None:

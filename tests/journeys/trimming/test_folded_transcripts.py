@@ -1,4 +1,4 @@
-"""Tool results that a front end folded into assistant text: cut and cleared inside their blocks."""
+"""Tool results that a front end folded into assistant text: cut and aged inside their blocks."""
 
 import html
 import json
@@ -9,11 +9,12 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.journeys.trimming.growing import (
-    CLEARED,
     Asked,
     Client,
     client_of,
     fake,
+    is_line,
+    lines_in,
     listening,
     output,
 )
@@ -122,7 +123,7 @@ async def test_a_long_result_is_cut_inside_its_block(write: Callable[[str, str],
         assert {**new, "result": ""} == {**old, "result": ""}
 
 
-async def test_old_results_are_cleared_inside_their_blocks() -> None:
+async def test_one_line_is_left_of_old_results_inside_their_blocks() -> None:
     given = [*chat(14, ODD), user("next")]
 
     async with fake() as model, client_of(model, SMALL) as client:
@@ -131,15 +132,16 @@ async def test_old_results_are_cleared_inside_their_blocks() -> None:
     before = [Blocks(m["content"]) for m in given if m["role"] == "assistant"]
     after = blocks_of(asked)
     results = [result for each in after for result in each.results]
-    boundary = results.count(CLEARED)
+    boundary = sum(map(is_line, results))
     assert 5 <= boundary <= 11
-    assert results[:boundary] == [CLEARED] * boundary
+    assert all(map(is_line, results[:boundary]))
+    assert all("] search() → " in line for line in results[:boundary])
     assert results[boundary:] == [result for each in before for result in each.results][boundary:]
     assert [each.outside for each in after] == [each.outside for each in before]
     assert [m for m in asked.messages if m["role"] != "assistant"] == [
         m for m in given if m["role"] != "assistant"
     ]
-    assert asked.stages == ["clear_old_tool_output"]
+    assert asked.stages == ["age_tool_output"]
 
 
 async def test_a_grown_chat_repeats_them_to_the_byte() -> None:
@@ -162,7 +164,7 @@ async def passes_untouched(client: Client, content: object) -> bool:
     """Tell whether an assistant's content passes byte for byte, over the trigger."""
     given = [*chat(14)[1:], says(content), user("and?"), *chat(3)[1:], user("next")]
     asked = await client.ask(given)
-    assert any(CLEARED in each.results for each in blocks_of_strings(asked))
+    assert all(is_line(line) for each in blocks_of_strings(asked) for line in each.results)
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode() in asked.prompt
 
 
@@ -187,7 +189,7 @@ LEFT_ALONE = {
 
 @pytest.mark.parametrize("form", LEFT_ALONE)
 async def test_a_block_that_is_not_well_formed_is_left_alone_byte_for_byte(form: str) -> None:
-    """Neither truncated nor cleared: cutting through it would show its inside as text."""
+    """Neither truncated nor aged: cutting through it would show its inside as text."""
     content = f"Look:\n{LEFT_ALONE[form]}"
 
     async with fake() as model, client_of(model, SMALL, tools={"max_bytes": 2_000}) as client:
@@ -203,7 +205,7 @@ async def test_blocks_in_the_text_of_a_user_are_his_own_words() -> None:
         asked = await client.ask(given)
 
     assert asked.messages[0] == quoted
-    assert CLEARED in asked.prompt.decode()
+    assert is_line(blocks_of(asked)[0].results[0])
 
 
 async def test_blocks_in_parts_are_cut_too_and_the_other_parts_stay() -> None:
@@ -222,7 +224,7 @@ async def test_blocks_in_parts_are_cut_too_and_the_other_parts_stay() -> None:
 
 
 async def test_the_expanded_view_of_a_chat_is_another_history() -> None:
-    """BUGS 36: what was cleared in one view is never looked for in the other."""
+    """BUGS 36: what was aged in one view is never looked for in the other."""
     folded = [*chat(14), user("next")]
     expanded = [system()]
     for number in range(14):
@@ -242,4 +244,4 @@ async def test_the_expanded_view_of_a_chat_is_another_history() -> None:
             compactions = await log.compactions(2)
 
     assert len(compactions) == 2
-    assert sum(m["content"] == CLEARED for m in client.asked[1].messages) >= 5
+    assert len(lines_in(client.asked[1].messages)) >= 5

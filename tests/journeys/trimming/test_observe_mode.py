@@ -134,7 +134,7 @@ async def test_observe_and_explain_keep_no_text() -> None:
 
 
 async def test_observe_counts_pressure_without_deciding_anything() -> None:
-    """Over the trigger the clear stages are told about as well, request after request."""
+    """Over the trigger what would age is told about as well, request after request."""
     steps = [step for at in range(9) for step in (calls(f"{at}"), result(f"{at}", "word " * 900))]
     body = chat_body(messages=[user(), *steps])
     async with trimming(mode="observe", budget={"context_window": 8_000}) as met:
@@ -143,7 +143,7 @@ async def test_observe_counts_pressure_without_deciding_anything() -> None:
 
         assert sha256(last_body(met.model)) == sha256(body)
     assert told(first) == told(second)
-    assert told(first)["x-chat-proxy-stages"] == "clear_old_tool_output"
+    assert told(first)["x-chat-proxy-stages"] == "age_tool_output"
 
 
 # Off

@@ -23,7 +23,7 @@ from tests.unit.chat.shapes import Fields, developer, says, text, user
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
 WINDOW = 32_000
-TRIGGER = 19_200
+TRIGGER = 22_400
 MESSAGES = 200
 SEEN = {"truncate_history": False}
 
@@ -82,14 +82,14 @@ async def test_spaces_in_the_clients_json_do_not_matter() -> None:
     assert client.broken() == compactions
 
 
-async def test_compactions_are_far_apart_and_clear_all_that_is_old_at_once() -> None:
-    """BUGS 10, 22: results and media go in one break, and then a third of the trigger must come."""
+async def test_compactions_are_far_apart_and_age_all_that_is_old_at_once() -> None:
+    """BUGS 10, 22: results and media age in one break, then a quarter of the trigger must come."""
     async with fake() as model, client_of(model, WINDOW, vision=SEEN) as client:
         compactions = await replay(client, conversation())
 
     compacted = [asked for asked in client.asked if asked.headers["x-request-id"] in compactions]
-    assert all(new.tokens[0] - old.tokens[0] >= TRIGGER / 3 for old, new in pairwise(compacted))
-    assert compacted[-1].stages == ["clear_old_tool_output", "clear_old_media"]
+    assert all(new.tokens[0] - old.tokens[0] >= TRIGGER / 4 for old, new in pairwise(compacted))
+    assert compacted[-1].stages == ["age_tool_output", "age_media"]
     assert b"[Old inline media cleared: image/png]" in compacted[-1].prompt
 
 
@@ -101,7 +101,7 @@ async def test_a_conversation_below_the_trigger_is_sent_byte_for_byte() -> None:
     assert all(asked.upstream == asked.body for asked in client.asked)
 
 
-async def test_over_the_trigger_with_nothing_to_clear_every_request_passes_as_it_is() -> None:
+async def test_over_the_trigger_with_nothing_to_age_every_request_passes_as_it_is() -> None:
     """BUGS 7, 8: what cannot be made smaller is not tried again and again with breaks."""
     messages = [user(output(900, "first"))]
     for number in range(20):

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from tests.journeys.trimming.growing import (
-    CLEARED,
     Client,
     answer,
     answer_with_usage,
     client_of,
     fake,
     has_whole_pairs,
+    is_line,
     listening,
     output,
     requests_of,
@@ -30,6 +30,8 @@ SESSIONS = Path(__file__).parent / "sessions"
 AGENTS = ["qwen-long", "pi-long", "mini-swe"]
 WINDOW = 32_000
 TRIGGER = 19_200
+"""The trigger of the sessions that ask for a quarter of the window or more as output."""
+OUTPUT_LIMITS = {"max_tokens", "max_completion_tokens"}
 RESULT_TOKENS = 2_000
 OTHER_TOKENS = 700
 
@@ -86,7 +88,7 @@ async def test_each_prompt_of_an_agent_begins_with_the_one_before_but_for_compac
 
 @pytest.mark.parametrize("name", AGENTS)
 async def test_nothing_of_an_agents_session_is_torn_or_lost(name: str) -> None:
-    """BUGS 1, 2, 19, 24, 42: only the contents of old results and old images change."""
+    """BUGS 1, 2, 19, 24, 42: only old results and images change, and the output is clipped."""
     body = session(name)
     sent = body["messages"]
 
@@ -107,24 +109,41 @@ async def test_nothing_of_an_agents_session_is_torn_or_lost(name: str) -> None:
             )
     last = client.asked[-1].messages
     assert len(last) == len(sent)
-    assert any(CLEARED in texts_of(message["content"]) for message in last)
+    assert any(is_line(words) for message in last for words in texts_of(message["content"]))
     assert last[-1] == sent[-1]
-    others = {name: value for name, value in body.items() if name != "messages"}
-    assert {n: v for n, v in json.loads(client.asked[-1].upstream).items() if n != "messages"} == (
-        others
-    )
+    got = json.loads(client.asked[-1].upstream)
+    assert {n: got[n] for n in got.keys() - OUTPUT_LIMITS - {"messages"}} == {
+        n: body[n] for n in body.keys() - OUTPUT_LIMITS - {"messages"}
+    }
+    assert all(0 < got[n] <= body[n] for n in body.keys() & OUTPUT_LIMITS)
 
 
-async def test_a_session_without_tools_passes_byte_for_byte() -> None:
-    """There is nothing to clear in it, so it must not be touched, over the trigger or not."""
+async def test_a_session_without_tools_passes_byte_for_byte_while_it_fits() -> None:
+    """Nothing in it can age, so it must not be touched, over the trigger or not."""
+    body = session("aider-multi")
+
+    async with fake() as model, client_of(model, 12_000) as client:
+        compactions = await replay(client, body)
+
+    assert client.asked[-1].tokens[0] > 8_400
+    assert compactions == []
+    assert all(asked.upstream == asked.body for asked in client.asked)
+
+
+async def test_a_session_without_tools_that_does_not_fit_is_folded_into_notes() -> None:
+    """Switched off, summaries are not asked for; but a prompt over the window would be refused."""
     body = session("aider-multi")
 
     async with fake() as model, client_of(model, 6_000) as client:
         compactions = await replay(client, body)
 
-    assert client.asked[-1].tokens[0] > 3_600
-    assert compactions == []
-    assert all(asked.upstream == asked.body for asked in client.asked)
+    fitting = [asked for asked in client.asked if asked.tokens[0] <= 5_744]
+    folded = client.asked[len(fitting) :]
+    assert compactions == [folded[0].headers["x-request-id"]]
+    assert all(asked.upstream == asked.body for asked in fitting)
+    assert all(asked.stages == ["summary"] and asked.tokens[1] <= 5_744 for asked in folded)
+    assert all(asked.messages[-1] == json.loads(asked.body)["messages"][-1] for asked in folded)
+    assert sum(request.method == "POST" for request in model.requests) == len(client.asked)
 
 
 @pytest.mark.parametrize("name", [*AGENTS, "aider-multi"])

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from chat_proxy.compaction.pipeline import Pipeline
+from chat_proxy.compaction.planner import working
+from chat_proxy.compaction.planner.forms import Planner
+from chat_proxy.proxy.session import session
 from tests.support.conversations import (
     get,
     last_body,
@@ -29,7 +32,6 @@ pytestmark = pytest.mark.anyio
 SECRET = "the user's own words"
 LONG = f"{SECRET} " * 5_000
 TRIMMING_STAGES = ["limit_vision_history", "strip_media", "truncate_tool_output"]
-CLEARING_STAGES = ["clear_old_tool_output", "clear_old_media"]
 MISTAKES = [RuntimeError(SECRET), RecursionError(SECRET), MemoryError(SECRET), KeyError(SECRET)]
 
 
@@ -57,7 +59,6 @@ def break_stages(met: Meeting, mistake: Exception, *names: str) -> None:
 
     pipeline = pipeline_of(met)
     pipeline._trimming = replaced(pipeline._trimming)
-    pipeline._clearing = replaced(pipeline._clearing)
 
 
 def pipeline_of(met: Meeting) -> Pipeline:
@@ -167,36 +168,35 @@ PRESSED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", CLEARING_STAGES)
-async def test_a_clear_stage_that_fails_is_passed_by_and_the_other_acts(name: str) -> None:
-    [other] = set(CLEARING_STAGES) - {name}
-    given = pressing()
+def fail(*_: object, **__: object) -> Any:
+    """Fail as code with a mistake does, and quote the conversation."""
+    raise RuntimeError(SECRET)
+
+
+@pytest.mark.parametrize("place", [(Planner, "plan"), (working, "tool_results"), (session, "age")])
+async def test_where_no_plan_can_be_made_or_applied_the_clients_bytes_go_on(
+    place: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = chat_body(messages=pressing())
+    monkeypatch.setattr(*place, fail)
     with listening() as heard:
         async with trimming(**PRESSED) as met:
-            break_stages(met, MISTAKES[0], name)
-            answer = await post(met.client, chat_body(messages=given))
-            page = (await get(met.client, "/metrics")).body.decode()
-            received = last_messages(met.model)
+            answer = await post(met.client, body)
 
-    assert answer.headers["x-chat-proxy-stages"] == other
-    changed = [at for at, message in enumerate(received) if message != given[at]]
-    assert changed
-    roles = {given[at]["role"] for at in changed}
-    assert roles == ({"user"} if other == "clear_old_media" else {"tool"})
-    assert failed(page) == {name: 1}
-    [line] = heard.lines("a stage failed and was skipped")
-    assert (line["stage"], line["exception"]) == (name, "RuntimeError")
+            assert sha256(last_body(met.model)) == sha256(body)
+    assert answer.headers["x-chat-proxy-compaction"] == "failed-open"
+    assert heard.lines("request")[0]["compaction"] == "failed-open"
     assert "user's own" not in heard.text
 
 
-async def test_where_both_clear_stages_fail_the_clients_bytes_go_on() -> None:
-    body = chat_body(messages=pressing())
+async def test_a_planner_that_works_again_plans_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with trimming(**PRESSED) as met:
-        break_stages(met, MISTAKES[0], *CLEARING_STAGES)
-        answer = await post(met.client, body)
+        with monkeypatch.context() as broken:
+            broken.setattr(Planner, "plan", fail)
+            await post(met.client, chat_body(messages=pressing()))
+        answer = await post(met.client, chat_body(messages=pressing()))
 
-        assert sha256(last_body(met.model)) == sha256(body)
-    assert answer.headers["x-chat-proxy-compaction"] == "none"
+    assert answer.headers["x-chat-proxy-stages"] == "age_tool_output,age_media"
 
 
 async def test_a_decision_that_cannot_be_repeated_lets_the_request_pass(
@@ -205,14 +205,11 @@ async def test_a_decision_that_cannot_be_repeated_lets_the_request_pass(
     given = pressing()
     grown = chat_body(messages=[*given, says("Done."), user("Thanks")])
 
-    def fail(*_: object) -> Any:
-        raise RuntimeError(SECRET)
-
     with listening() as heard:
         async with trimming(**PRESSED) as met:
             await post(met.client, chat_body(messages=given))
             assert last_messages(met.model) != given
-            monkeypatch.setattr(Pipeline, "repeat", fail)
+            monkeypatch.setattr(session, "age", fail)
             answer = await post(met.client, grown)
 
             assert sha256(last_body(met.model)) == sha256(grown)

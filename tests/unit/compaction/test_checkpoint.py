@@ -1,4 +1,7 @@
+"""Checkpoints: stored, read again to the same value, refused when they are anything else."""
+
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -6,54 +9,67 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_proxy.chat.conversation import Conversation
+from chat_proxy.compaction.ageing.treatments import Place, Treatments
 from chat_proxy.compaction.checkpoint import Checkpoint, index_of
-from chat_proxy.compaction.clearing import Clearing, Place
 from chat_proxy.compaction.summary.fold import fold
 from tests.unit.chat.shapes import SURROGATE, conversation, says, system, user
+from tests.unit.compaction.examples import any_treatments, at
 
-CLEARED = Clearing(results=frozenset({Place(3), Place(5)}), media=frozenset({Place(2, 1)}))
-FULL = Checkpoint(9, CLEARED, 1_200, 7, "the text", "the summary")
+AGED = Treatments(at(3, 5), {Place(6): 900}, {Place(7): 400}, at((2, 1)))
+FULL = Checkpoint(
+    9,
+    AGED,
+    1_200,
+    folded_until=7,
+    text="the text",
+    summary="the summary",
+    summarised_until=6,
+    sources=("offload id a", "offload id b"),
+    names_places=True,
+)
 
-_places = st.frozensets(st.builds(Place, st.integers(0, 99), st.integers(-1, 5)), max_size=4)
 _texts = st.text(max_size=30) | st.just(SURROGATE)
 
 
-def _stored(**changes: Any) -> bytes:
+def stored(**changes: Any) -> bytes:
     return json.dumps({**json.loads(FULL.to_bytes()), **changes}).encode()
 
 
-def test_a_checkpoint_that_only_cleared_comes_back_as_it_was() -> None:
-    given = Checkpoint(until=6, clearing=CLEARED, tokens=900)
+def test_a_checkpoint_that_only_ages_comes_back_as_it_was() -> None:
+    given = Checkpoint(until=6, treatments=AGED, tokens=900)
 
     assert Checkpoint.from_bytes(given.to_bytes()) == given
 
 
-@given(_places, _places, _places, st.integers(0, 10**9), _texts, _texts)
+def test_a_checkpoint_with_everything_comes_back_as_it_was() -> None:
+    assert Checkpoint.from_bytes(FULL.to_bytes()) == FULL
+
+
+def test_a_summary_that_is_only_prepared_has_no_text_yet() -> None:
+    prepared = replace(FULL, text="", treatments=Treatments(), sources=())
+
+    assert Checkpoint.from_bytes(prepared.to_bytes()) == prepared
+
+
+@given(any_treatments, st.integers(0, 10**9), _texts, _texts, st.lists(_texts, max_size=3))
 def test_every_checkpoint_comes_back_as_it_was(
-    results: frozenset[Place],
-    shortened: frozenset[Place],
-    media: frozenset[Place],
-    tokens: int,
-    text: str,
-    summary: str,
+    treatments: Treatments, tokens: int, text: str, summary: str, sources: list[str]
 ) -> None:
-    clearing = Clearing(results, shortened, media)
-    given = Checkpoint(8, clearing, tokens, 8 if text else 0, text, summary)
+    folded = 8 if text or summary else 0
+    checkpoint = Checkpoint(8, treatments, tokens, folded, text, summary, folded, tuple(sources))
 
-    assert Checkpoint.from_bytes(given.to_bytes()) == given
+    assert Checkpoint.from_bytes(checkpoint.to_bytes()) == checkpoint
 
 
 def test_equal_checkpoints_have_equal_bytes() -> None:
     """BUGS 44"""
-    turned = Clearing(results=frozenset({Place(5), Place(3)}), media=frozenset({Place(2, 1)}))
+    turned = Treatments(at(5, 3), {Place(6): 900}, {Place(7): 400}, at((2, 1)))
 
-    again = Checkpoint(9, turned, 1_200, 7, "the text", "the summary")
-
-    assert again.to_bytes() == FULL.to_bytes()
+    assert replace(FULL, treatments=turned).to_bytes() == FULL.to_bytes()
 
 
 @pytest.mark.parametrize(
-    "stored",
+    "row",
     [
         b"",
         b"{",
@@ -61,24 +77,30 @@ def test_equal_checkpoints_have_equal_bytes() -> None:
         b"[]",
         b"{}",
         b"[" * 100_000,
-        _stored(version=2),
-        _stored(version=None),
-        _stored(until=-1),
-        _stored(until=True),
-        _stored(until="9"),
-        _stored(tokens=1.5),
-        _stored(folded_until=None),
-        _stored(folded_until=10),
-        _stored(text=None),
-        _stored(text=""),
-        _stored(summary=["x"]),
-        _stored(clearing=None),
-        _stored(clearing={"results": [["x"]], "shortened": [], "media": []}),
+        stored(version=1),
+        stored(version=3),
+        stored(version=None),
+        stored(until=-1),
+        stored(until=True),
+        stored(until="9"),
+        stored(tokens=1.5),
+        stored(folded_until=None),
+        stored(folded_until=10),
+        stored(summarised_until=None),
+        stored(summarised_until=-1),
+        stored(text=None),
+        stored(text="", summary=""),
+        stored(summary=["x"]),
+        stored(sources=None),
+        stored(sources="offload id a"),
+        stored(sources=["a", 1]),
+        stored(treatments=None),
+        stored(treatments={"lines": [["x"]], "short": [], "calls": [], "media": []}),
     ],
 )
-def test_what_is_no_checkpoint_is_refused(stored: bytes) -> None:
+def test_what_is_no_checkpoint_is_refused(row: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the words do not matter
-        Checkpoint.from_bytes(stored)
+        Checkpoint.from_bytes(row)
 
 
 def test_a_boundary_is_found_again_in_a_trimmed_conversation() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.compaction.apply_clearing import clear
+from chat_proxy.compaction.ageing.apply import age
 from chat_proxy.compaction.drop_media import (
     LEFT_OUT_NOTE,
     LONGEST_NAME,
@@ -28,7 +28,7 @@ from tests.unit.chat.shapes import (
     text,
     user,
 )
-from tests.unit.compaction.stages.pressing import at, busy_histories
+from tests.unit.compaction.examples import at, busy_histories
 
 CLEARED = text("[Old inline media cleared: image/png]")
 ATTACHED = text("[Attached image/png: file]")
@@ -72,14 +72,14 @@ def test_media_of_older_turns_become_notes() -> None:
     assert [after.fields[n] is given.fields[n] for n in (2, 4, 5, 6, 7)] == [True] * 5
 
 
-def test_older_media_are_told_as_a_clearing_that_can_be_repeated() -> None:
+def test_older_media_are_returned_as_treatments_that_can_be_repeated() -> None:
     """BUGS 21, 44."""
     given = conversation(user([image(), text("x"), image()]), says(), user([image()]))
 
-    clearing = older_media(given)
+    treatments = older_media(given)
 
-    assert clearing.media == at((0, 0), (0, 1))
-    assert clear(given, clearing, 0).fields == without_older_media(given).fields
+    assert treatments.media == at((0, 0), (0, 1))
+    assert age(given, treatments).fields == without_older_media(given).fields
 
 
 def test_without_older_media_the_conversation_is_the_same_object() -> None:

@@ -1,14 +1,19 @@
+from collections.abc import Callable
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chat_proxy.compaction.truncate_text import (
+    LineNote,
     Note,
     byte_count,
     exceeds,
+    file_note,
+    line_note,
     omission_note,
     shortened,
-    shortened_file,
+    shortened_with_line,
 )
 
 texts = st.text("ab1\n é漢😀\ud83d\ude00", max_size=160)
@@ -168,24 +173,80 @@ def test_the_same_text_is_cut_the_same_way(text: str, limit: int) -> None:
     assert shortened(text, limit, plain) == shortened("".join(list(text)), limit, plain)
 
 
-def test_a_note_that_names_a_file_names_the_line_to_go_on_from() -> None:
+def with_line(omitted: int, line: int) -> str:
+    return line_note(omitted, "tr_0123456789abcdef", line)
+
+
+def with_file(omitted: int, line: int) -> str:
+    return file_note(omitted, "data/tool_result/ab.txt", line)
+
+
+def line_of(text: str) -> Callable[[int], int]:
+    return lambda position: 1 + text.count("\n", 0, position)
+
+
+def cut_with_line(text: str, limit: int, note: LineNote) -> str:
+    return shortened_with_line(text, limit, note, line_of(text))
+
+
+line_notes = pytest.mark.parametrize(
+    ("note", "words"), [(with_file, "go on from line "), (with_line, "read on from line ")]
+)
+
+
+@line_notes
+def test_a_note_names_the_line_from_which_to_read_on(note: LineNote, words: str) -> None:
     text = "".join(f"line {n}\n" for n in range(1, 2_001))
 
-    cut = shortened_file(text, 500, "data/tool_result/ab.txt")
+    cut = cut_with_line(text, 500, note)
 
     head, _, rest = cut.partition("[Tool output truncated: ")
-    line = int(rest.partition("go on from line ")[2].partition("]")[0])
+    line = int(rest.partition(words)[2].partition("]")[0])
     assert len(cut) <= 500
     assert head.endswith(f"line {line - 1}\n")
-    assert "[full text: data/tool_result/ab.txt, " in cut
-    assert shortened_file(cut, 500, "data/tool_result/ab.txt") is cut
+    assert cut_with_line(cut, 500, note) is cut
 
 
-def test_in_a_line_that_is_cut_one_goes_on_from_that_line() -> None:
+@line_notes
+def test_in_a_line_that_is_cut_one_goes_on_from_that_line(note: LineNote, words: str) -> None:
     text = "first\n" + "x" * 5_000
 
-    cut = shortened_file(text, 300, "f.txt")
+    cut = cut_with_line(text, 300, note)
 
-    assert "go on from line 2]" in cut
+    assert f"{words}2]" in cut
     assert len(cut) <= 300
-    assert shortened_file("short", 300, "f.txt") == "short"
+    assert cut_with_line("short", 300, note) == "short"
+
+
+@line_notes
+def test_where_only_a_note_is_left_one_reads_from_the_first_line(
+    note: LineNote, words: str
+) -> None:
+    text = "line\n" * 2_000
+
+    cut = cut_with_line(text, 10, note)
+
+    assert cut == note(len(text), 1)
+    assert cut_with_line(cut, 10, note) is cut
+
+
+def test_the_file_or_the_offload_id_stands_before_the_line() -> None:
+    assert with_file(7, 3) == (
+        "[Tool output truncated: omitted 7 chars] "
+        "[full text: data/tool_result/ab.txt, go on from line 3]"
+    )
+    assert with_line(7, 3) == (
+        "[Tool output truncated: omitted 7 chars] "
+        "[offload id: tr_0123456789abcdef] [read on from line 3]"
+    )
+
+
+@given(texts, limits, st.sampled_from([with_line, with_file]))
+def test_a_text_with_a_line_in_its_note_is_never_longer_and_is_cut_once(
+    text: str, limit: int, note: LineNote
+) -> None:
+    once = cut_with_line(text, limit, note)
+
+    assert len(once) <= len(text)
+    assert byte_count(once) <= byte_count(text)
+    assert cut_with_line(once, limit, note) is once

@@ -37,6 +37,16 @@ def refusal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
         ("UPSTREAM_BASE_URL", "vllm:8000", "URL scheme"),
         ("UPSTREAM_BASE_URL", "http://vllm/v1?x=1", "no user name, password, query or fragment"),
         ("PRUNE_IDLE_MINUTES", "two\nlines", "valid number"),
+        ("BUDGET_RESERVE_RATIO", "1", "less than 1"),
+        ("BUDGET_RESERVE_RATIO", "-0.1", "greater than or equal to 0"),
+        ("BUDGET_RESERVE_RATIO", "nan", "less than 1"),
+        ("BUDGET_TAIL_TURNS", "-1", "greater than or equal to 0"),
+        ("BUDGET_TAIL_TOKENS", "few", "valid integer"),
+        ("BUDGET_MIN_ANSWER_TOKENS", "0", "greater than or equal to 1"),
+        ("TOOLS_RECENT_N", "-1", "greater than or equal to 0"),
+        ("TOOLS_RULES", "read=whole", "is not valid JSON"),
+        ("TOOLS_RULES", '["read"]', "valid dictionary"),
+        ("TOOLS_RULES", '{"": "whole"}', "a rule has no tool"),
     ],
 )
 def test_a_bad_value_is_named_with_its_variable(
@@ -47,6 +57,19 @@ def test_a_bad_value_is_named_with_its_variable(
     assert line.startswith(f"CHAT_PROXY_{name}={value!r}: ")
     assert said in line
     assert "\n" not in line
+
+
+@pytest.mark.parametrize("rule", ['"all"', "0", "-5", "1.5", "true", "null", '["whole"]', '"3000"'])
+def test_a_rule_that_is_not_known_is_named_with_its_tool(
+    rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = f'{{"read_file": 3000, "mcp__*": {rule}}}'
+
+    line = refusal(monkeypatch, TOOLS_RULES=value)
+
+    allowed = '"whole", "recent" or a number of bytes from 1'
+    said = f"the rule of tool 'mcp__*' must be {allowed}"
+    assert line == f"CHAT_PROXY_TOOLS_RULES={value!r}: {said}"
 
 
 @pytest.mark.parametrize(

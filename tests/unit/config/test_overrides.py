@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from chat_proxy.config.environment import overridden
+from chat_proxy.config.policies import stage_policies
 from chat_proxy.config.settings import Settings
 from chat_proxy.errors import BadConfiguration
 from chat_proxy.telemetry.logs import configure_logging
@@ -34,6 +35,38 @@ def test_overrides_change_a_copy() -> None:
     assert own.server == common.server
 
 
+def test_overrides_set_only_what_they_name() -> None:
+    """PRUNE_PROTECT_TOKENS and PRUNE_MINIMUM_TOKENS are taken literally only if they are set."""
+    common = Settings(_env_file=None, prune={"protect_tokens": 40_000})
+
+    own = overridden(common, {"prune_keep_results": 3, "budget_reserve_ratio": 0})
+
+    assert own.prune.model_fields_set == {"protect_tokens", "keep_results"}
+    assert own.budget.model_fields_set == {"reserve_ratio"}
+    assert own.tools.model_fields_set == common.tools.model_fields_set == set()
+    assert common.prune.model_fields_set == {"protect_tokens"}
+
+
+def test_an_override_does_not_read_the_environment_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    common = Settings(_env_file=None)
+    monkeypatch.setenv("CHAT_PROXY_PRUNE_PROTECT_TURNS", "9")
+
+    own = overridden(common, {"prune_keep_results": 3})
+
+    assert (own.prune.keep_results, own.prune.protect_turns) == (3, 2)
+
+
+def test_a_model_may_have_its_own_rules() -> None:
+    common = Settings(_env_file=None, tools={"rules": {"read": 3_000}, "max_bytes": 9_000})
+
+    overrides = {"tools_rules": {"skill": "whole"}, "tools_recent_n": 4}
+    own = stage_policies(overridden(common, overrides)).truncate_tool_output
+
+    assert own.rules == (("skill", "whole"),)
+    assert (own.max_bytes, own.recent_results, own.old_max_bytes) == (9_000, 4, 3_000)
+    assert stage_policies(common).truncate_tool_output.rules == (("read", 3_000),)
+
+
 def test_no_overrides_change_nothing() -> None:
     common = Settings(_env_file=None, upstream={"api_key": "sk-1"})
 
@@ -53,6 +86,7 @@ def test_no_overrides_change_nothing() -> None:
         ({"mode": "fast"}, "'mode': Input should be 'on', 'observe' or 'off'"),
         ({"budget_threshold": 7}, "'budget_threshold': Input should be less than or equal to 1"),
         ({"tools_max_bytes": "many"}, "'tools_max_bytes': Input should be a valid integer"),
+        ({"tools_rules": {"read": "all"}}, "'tools_rules': the rule of tool 'read' must be "),
         ({"summary_api_key": "sk-canary\n"}, "'summary_api_key': must be printable ASCII"),
         ({"prune_protected_tools": [1]}, "'prune_protected_tools': Input should be a valid string"),
     ],

@@ -27,6 +27,9 @@ FIXED = {
     "MEDIA_IMAGE_TOKEN_ESTIMATE": "1600",
     "TOOLS_MAX_BYTES": "50000",
     "TOOLS_OLD_MAX_BYTES": "3000",
+    "TOOLS_RECENT_N": "0",
+    "TOOLS_EXEMPT": "",
+    "TOOLS_RULES": "{}",
     "PRUNE_ENABLED": "true",
     "PRUNE_PROTECT_TOKENS": "40000",
     "PRUNE_MINIMUM_TOKENS": "20000",
@@ -37,12 +40,16 @@ FIXED = {
     "BUDGET_THRESHOLD": "0.8",
     "BUDGET_PREPARE": "0.65",
     "BUDGET_RESERVE_TOKENS": "",
+    "BUDGET_RESERVE_RATIO": "",
+    "BUDGET_TAIL_TURNS": "",
+    "BUDGET_TAIL_TOKENS": "",
+    "BUDGET_MIN_ANSWER_TOKENS": "256",
     "SUMMARY_ENABLED": "true",
     "SUMMARY_MODEL": "",
     "SUMMARY_BASE_URL": "",
     "SUMMARY_API_KEY": "",
     "SUMMARY_TIMEOUT_SECONDS": "30",
-    "SUMMARY_WAIT": "trigger",
+    "SUMMARY_WAIT": "overflow",
     "STORE_URL": "sqlite:///data/chat-proxy.db",
     "STORE_SECRET": "",
     "ARCHIVE_DIR": "data",
@@ -130,6 +137,31 @@ def test_a_list_is_written_with_commas(
 
     assert settings.prune.protected_tools == words
     assert tuple(key.get_secret_value() for key in settings.auth.keys) == words
+
+
+def test_rules_are_written_as_json_and_printed_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = '{"read_file": 3000, "skill": "whole", "mcp__*": "recent"}'
+    monkeypatch.setenv("CHAT_PROXY_TOOLS_RULES", written)
+
+    settings = read_settings(None)
+
+    assert settings.tools.rules == {"read_file": 3000, "skill": "whole", "mcp__*": "recent"}
+    assert list(settings.tools.rules) == ["read_file", "skill", "mcp__*"]
+    assert f"CHAT_PROXY_TOOLS_RULES={written}  # set" in effective(settings, PREFIX)
+
+
+@pytest.mark.parametrize("name", ["reserve_tokens", "reserve_ratio", "tail_turns", "tail_tokens"])
+def test_a_zero_is_not_an_unset_value(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"CHAT_PROXY_BUDGET_{name.upper()}", "0")
+
+    assert getattr(read_settings(None).budget, name) == 0
+
+
+def test_a_default_that_is_written_down_counts_as_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PRUNE_PROTECT_TOKENS is taken literally only if it is set."""
+    monkeypatch.setenv("CHAT_PROXY_PRUNE_PROTECT_TOKENS", "40000")
+
+    assert read_settings(None).prune.model_fields_set == {"protect_tokens"}
 
 
 def test_settings_never_change() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from chat_proxy.config.environment import setting_names
-from chat_proxy.config.sections import UpstreamSettings
+from chat_proxy.config.server_sections import UpstreamSettings
 from chat_proxy.config.settings import PREFIX
 from chat_proxy.registry.model_card import ModelCard
 from chat_proxy.registry.registry import BadRegistry, ModelRegistry, read_registry

@@ -44,7 +44,7 @@ async def with_its_own_summaries(engine: Engine) -> list[Finding]:
     async with asking_through_the_proxy(engine, SUMMARY_MAX_TOKENS="96") as asker:
         run = await converse(asker, Talk(4).turns(TURNS))
     refusals = await engine.refusals() - before
-    title = f"{TURNS} turns, summaries by the random model itself (all refused, digests used)"
+    title = f"{TURNS} turns, summaries by the random model itself (all refused, notes used)"
     return [
         *_told_of(run, title, refusals),
         below("… counting error, p95", run.counting_error, 0.03),

@@ -33,7 +33,7 @@ async def images(engine: Engine) -> list[Finding]:
         below("… counting error, p95", limited.counting_error, 0.03),
         none_of("the same with `VISION_TRUNCATE_HISTORY=false`: errors", len(whole.errors)),
         told("… largest prompt", whole.largest_prompt),
-        at_least("… requests with `clear_old_media`", _cleared(whole), 1),
+        at_least("… requests with `age_media`", _with_aged_media(whole), 1),
         below("… counting error, p95", whole.counting_error, 0.03),
         told("… prompts that the engine refused, in both", f"{refusals:g}"),
         *await _too_large(engine),
@@ -58,8 +58,8 @@ def _said(answer: Answer) -> str:
     return answer.text.partition('"message":"')[2].partition('"')[0][:70]
 
 
-def _cleared(run: Run) -> int:
-    return sum("clear_old_media" in answer.stages for answer in run.answers)
+def _with_aged_media(run: Run) -> int:
+    return sum("age_media" in answer.stages for answer in run.answers)
 
 
 def _turns(seed: int) -> list[Messages]:

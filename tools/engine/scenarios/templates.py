@@ -23,12 +23,12 @@ async def strict_template(engine: Engine) -> list[Finding]:
     ):
         summarised = await converse(asker, Talk(8).turns(TURNS, with_tools=False), with_tools=False)
     async with asking_through_the_proxy(engine, SUMMARY_MAX_TOKENS="96") as asker:
-        digested = await converse(asker, Talk(9).turns(TURNS, with_tools=False), with_tools=False)
+        noted = await converse(asker, Talk(9).turns(TURNS, with_tools=False), with_tools=False)
     return [
         told("late system message, two users in a row, to the engine itself",
              f"{late.status}, {twice.status}"),
         *_told_of(summarised, "summaries by a second model"),
-        *_told_of(digested, "digests without a model"),
+        *_told_of(noted, "notes without a model"),
     ]  # fmt: skip
 
 

@@ -3,12 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from chat_proxy.compaction.stages.clear_old_media import ClearOldMedia, ClearOldMediaPolicy
-from chat_proxy.compaction.stages.clear_old_tool_output import (
-    ClearOldToolOutput,
-    ClearOldToolOutputPolicy,
-)
-from chat_proxy.compaction.stages.clear_stage import ClearStage
 from chat_proxy.compaction.stages.limit_vision_history import (
     LimitVisionHistory,
     LimitVisionHistoryPolicy,
@@ -28,8 +22,6 @@ class StagePolicies:
     limit_vision_history: LimitVisionHistoryPolicy
     strip_media: StripMediaPolicy
     truncate_tool_output: TruncateToolOutputPolicy
-    clear_old_tool_output: ClearOldToolOutputPolicy
-    clear_old_media: ClearOldMediaPolicy
 
 
 def trimming_stages(policies: StagePolicies) -> Iterator[Stage]:
@@ -40,11 +32,3 @@ def trimming_stages(policies: StagePolicies) -> Iterator[Stage]:
         yield StripMedia(policies.strip_media)
     if policies.truncate_tool_output.enabled:
         yield TruncateToolOutput(policies.truncate_tool_output)
-
-
-def clearing_stages(policies: StagePolicies) -> Iterator[ClearStage]:
-    """Yield the stages for a conversation that nears its window, or was idle."""
-    if policies.clear_old_tool_output.enabled:
-        yield ClearOldToolOutput(policies.clear_old_tool_output)
-    if policies.clear_old_media.enabled:
-        yield ClearOldMedia(policies.clear_old_media)

@@ -1,11 +1,9 @@
 """Remove payloads, control tokens of chat templates and broken characters from texts."""
 
 import re
-from typing import Final
 
 from chat_proxy.chat.media import sanitised_mime
-
-PAYLOAD_NOTE: Final = "[base64 removed]"
+from chat_proxy.compaction.remove_base64 import base64_note
 
 _MIN_RUN_CHARS = 200
 _KINDS = ("image", "audio", "video")
@@ -25,6 +23,7 @@ _BASE64 = re.compile(
     rf"|(?<![A-Za-z0-9+/_=\\-])(?:[A-Za-z0-9+=_-]*+\\/){{4,}}+{_B}{{12,}}+"
 )
 _SIGNS = re.compile(r"[+/_=\\-]+")
+_NOT_ENCODED = re.compile(r"\s+|\\[rn]|[\\=]")
 _BAR = r"[|\uff5c]"
 _WORD = r"/?[\w.:/-]{1,40}+"
 _CONTROL = re.compile(
@@ -65,4 +64,6 @@ def _note_for_base64(match: re.Match[str]) -> str:
     run = match[0]
     if "\\/" in run and len(run) < _MIN_RUN_CHARS:
         return run
-    return PAYLOAD_NOTE if 2 * len(_SIGNS.sub("", run)) > len(run) else run
+    if 2 * len(_SIGNS.sub("", run)) <= len(run):
+        return run
+    return base64_note(len(_NOT_ENCODED.sub("", run)) * 3 // 4)

@@ -1,11 +1,19 @@
-"""Open the compaction session of a request."""
+"""Open the compaction session of a request, and measure it for the planner."""
 
+import asyncio
+from functools import partial
+
+from chat_proxy.compaction.budget import Budget
+from chat_proxy.compaction.planner.forms import Goal
+from chat_proxy.compaction.planner.view import View
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.session.history_hashes import history_hashes
-from chat_proxy.proxy.session.manual_mark import budget_or_assumed
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
-from chat_proxy.proxy.session.session import CompactionSession
+from chat_proxy.proxy.session.session import AppliedCheckpoint, CompactionSession
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
+
+ASSUMED_WINDOW = 32_768
+ASSUMED_FACTOR = 4
 
 
 async def open_session(
@@ -19,4 +27,50 @@ async def open_session(
         await history_hashes(compaction.conversation, len(compaction.request.body)),
         services.checkpoints,
         trimmed,
+        partial(services.originals.place_of, compaction.tenant),
     )
+
+
+def budget_or_assumed(compaction: CompactionRequest) -> Budget:
+    """Return the request's budget; if no window is known, one that the request surely fits.
+
+    The upstream has accepted the conversation so far, and refuses a summary query that is too long.
+    """
+    measured = compaction.measured
+    if measured.budget is not None:
+        return measured.budget
+    window = max(ASSUMED_WINDOW, ASSUMED_FACTOR * measured.tokens)
+    return Budget.of(window, compaction.request.options, compaction.policy.budget)
+
+
+async def view_of(session: CompactionSession, applied: AppliedCheckpoint) -> View:
+    """Return what the planner sees of a session."""
+    return await asyncio.to_thread(_view_of, session, applied)
+
+
+def goal_of(view: View) -> Goal:
+    """Return the sizes that a compaction should reach."""
+    budget = view.budget
+    return Goal(view.target, budget.limit, budget.hard_limit)
+
+
+def _view_of(session: CompactionSession, applied: AppliedCheckpoint) -> View:
+    counter = session.request_counter
+    unfolded = applied.unfolded
+    token_count = counter.count_conversation_in_thread(unfolded)
+    sizes = token_count.sizes
+    view = View(
+        unfolded,
+        sizes,
+        max(0, token_count.tokens - sum(sizes)),
+        session.budget,
+        applied.start,
+        0,
+        applied.treatments,
+        partial(counter.count, ratio=token_count.ratio),
+        partial(counter.media_sizes, unfolded, token_count.ratio),
+    )
+    if applied.visible is unfolded:
+        return view
+    visible = counter.count_conversation_in_thread(applied.visible).tokens
+    return view.with_fold(max(0, visible - view.tokens))

@@ -2,48 +2,35 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import replace
-from types import MappingProxyType
 from typing import NamedTuple
 
-from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.chat.body.request import ChatRequest
-from chat_proxy.chat.body.splice import serialise_messages
-from chat_proxy.chat.conversation import Conversation
-from chat_proxy.compaction.drop_media import without_current_media, without_older_media
 from chat_proxy.compaction.pipeline import Step
-from chat_proxy.compaction.stages.stage import StageContext
-from chat_proxy.compaction.stages.truncate_tool_output import (
-    TruncateToolOutput,
-    TruncateToolOutputPolicy,
-)
-from chat_proxy.proxy.compacting.decide import decide
+from chat_proxy.compaction.planner.forms import Goal
+from chat_proxy.proxy.compacting.compact import compact_to_fit, compact_to_smallest
+from chat_proxy.proxy.compacting.open_session import open_session
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.compacting.trim import trim
-from chat_proxy.proxy.session.request import (
-    CompactionRequest,
-    CompactionResult,
-    body_of,
-    references,
+from chat_proxy.proxy.forwarding.fewer_bytes import with_fewer_bytes
+from chat_proxy.proxy.session.output import (
+    body_to_send,
+    output_fields,
+    output_left,
+    with_output,
 )
+from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.sizing.context_window import Window
 from chat_proxy.proxy.sizing.measure import Sizing, measured_in
-from chat_proxy.proxy.sizing.request_counter import RequestCounter
+from chat_proxy.tokens.counter import RequestCount
 from chat_proxy.upstream.overflow import Overflow
 
 MAX_REPLAYS = 2
-MAX_MEDIA_STEPS = 8
 REPLAY = "replay"
-CLIP_OUTPUT = "clip_output"
-UNKNOWN_EXCESS = 1.15
-"""The assumed ratio of a prompt to its limit when the upstream does not report it."""
 MIN_ANSWER_TOKENS = 16
-RESULT_BYTES = (16_000, 8_000, 4_000, 2_000, 1_000, 500, 250)
-"""The sizes that tool results are cut to as a last resort, step by step."""
-RESULTS_SHARE = 0.9
-"""The share of the available tokens that a prompt with cut results may use: it is estimated."""
-OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens")
+LEAST_PROOF_TOKENS = 1_000
+"""The size from which a refusal without a number says something about the window."""
+LEAST_STEP = 0.97
+"""The share of the last size that the next form may have if the upstream named no excess."""
 
 
 class Sent(NamedTuple):
@@ -53,8 +40,8 @@ class Sent(NamedTuple):
     outcome: CompactionResult
     body: bytes
     replays: int = 0
-    output: Mapping[str, int] = MappingProxyType({})
-    """The output fields that were lowered below what the client asked for."""
+    refused: RequestCount | None = None
+    """The form before it, if that was refused without a limit."""
 
 
 async def learn_from(sent: Sent, overflow: Overflow, sizing: Sizing) -> None:
@@ -68,6 +55,28 @@ async def learn_from(sent: Sent, overflow: Overflow, sizing: Sizing) -> None:
     if overflow.prompt_tokens is not None and (overflow.limit or overflow.input_limit):
         usage = (overflow.prompt_tokens, 0)
         sizing.calibrations.learn(base_url, model, sent.outcome.counted, usage)
+
+
+def learn_from_success(sent: Sent, sizing: Sizing) -> None:
+    """Learn from an accepted replay that the window is smaller than what was refused before it.
+
+    Without a success nothing is learned: an upstream that refuses everything has another reason.
+    """
+    route = sent.compaction.route
+    calibration = sizing.calibrations.known(route.base_url, route.model)
+    if sent.refused is None or calibration is None:
+        return
+    tokens = calibration.estimate(sent.refused)
+    if tokens >= LEAST_PROOF_TOKENS:
+        sizing.learned_windows.lower(route.base_url, route.model, tokens - 1)
+
+
+async def refused_without_limit(sent: Sent, overflow: Overflow) -> RequestCount | None:
+    """Return the tokens of a request that was refused without a limit; None if there is one."""
+    if overflow.is_bytes or overflow.limit or overflow.input_limit:
+        return None
+    is_quoted = await asyncio.to_thread(is_echo, sent.compaction.request, overflow)
+    return None if is_quoted else sent.outcome.counted
 
 
 def is_echo(request: ChatRequest, overflow: Overflow) -> bool:
@@ -85,7 +94,7 @@ def is_doubtful(sent: Sent, overflow: Overflow) -> bool:
 
 
 async def smaller(sent: Sent, overflow: Overflow, services: CompactionServices) -> Sent | None:
-    """Return the request in a smaller form that should fit, or None if there is none."""
+    """Return the request in the next smaller form, or None if there is none."""
     if sent.replays >= MAX_REPLAYS or asks_for_none(sent.compaction, overflow):
         return None
     if sent.compaction.policy.clips_output:
@@ -93,137 +102,100 @@ async def smaller(sent: Sent, overflow: Overflow, services: CompactionServices) 
             return clipped
     elif overflow.limit is not None and (overflow.output_tokens or 0) >= overflow.limit:
         return None
-    available = room_for(sent, overflow)
-    chosen: CompactionResult | None = None
-    smallest = len(sent.body) if overflow.is_bytes else sent.outcome.token_count.tokens
-    async for outcome in ladder(sent, overflow, available, services):
-        size = size_of(sent.compaction, outcome, overflow)
-        if size < smallest:
-            chosen, smallest = outcome, size
-            # Try a form that should fit first; an upstream that refuses it gets the smallest.
-            if not sent.replays and (overflow.is_bytes or outcome.token_count.tokens <= available):
-                break
-    return None if chosen is None else as_sent(sent, chosen, overflow.limit, available)
-
-
-def size_of(compaction: CompactionRequest, outcome: CompactionResult, overflow: Overflow) -> int:
-    """Return a request's size in the unit of the upstream's limit: bytes or tokens."""
     if overflow.is_bytes:
-        return len(body_of(compaction, outcome.conversation))
-    return outcome.token_count.tokens
+        outcome = await with_fewer_bytes(
+            sent.compaction, sent.outcome, sent.body, services, is_last=sent.replays > 0
+        )
+        return None if outcome is None else as_sent(sent, outcome)
+    available = room_for(sent, overflow)
+    outcome = await next_form(sent, overflow, available, services)
+    if outcome is None:
+        return with_least_output(sent, overflow)
+    return as_sent(sent, with_remaining_output(sent, outcome, overflow, available))
 
 
-def as_sent(sent: Sent, outcome: CompactionResult, limit: int | None, available: int) -> Sent:
-    """Return the request with another outcome; lowered output is set to what fits now."""
+def as_sent(sent: Sent, outcome: CompactionResult) -> Sent:
+    """Return the request with another outcome, which counts as a replay."""
     label = "trimmed" if outcome.label == "none" else outcome.label
     steps = (*outcome.steps, Step(REPLAY, outcome.conversation))
     outcome = outcome._replace(label=label, steps=steps, is_break=True)
-    if not sent.output:
-        body = body_of(sent.compaction, outcome.conversation)
-        return Sent(sent.compaction, outcome, body, sent.replays + 1)
-    output = dict(sent.output)
-    if limit is not None:
-        left = output_left(limit, int(outcome.token_count.tokens * limit / max(1, available)))
-        output = {
-            name: min(tokens, left)
-            for name, tokens in output_fields(sent.compaction).items()
-            if tokens > 0
-        }
-    body = body_with(sent.compaction, outcome.conversation, output)
-    return Sent(sent.compaction, outcome, body, sent.replays + 1, output)
+    body = body_to_send(sent.compaction, outcome)
+    return Sent(sent.compaction, outcome, body, sent.replays + 1)
+
+
+async def next_form(
+    sent: Sent, overflow: Overflow, available: int, services: CompactionServices
+) -> CompactionResult | None:
+    """Return the planner's next form for the window that the upstream turned out to have.
+
+    The second replay takes the smallest form that there is.
+    """
+    compaction, tokens = sent.compaction, sent.outcome.token_count.tokens
+    limit = overflow.limit or overflow.input_limit or available
+    measured = measured_in(
+        compaction.measured, Window(limit, "learned"), compaction.request, compaction.route
+    )
+    compaction = compaction._replace(measured=measured)
+    session = await open_session(compaction, await trim(compaction, services), services)
+    applied = await session.apply(await session.find())
+    outcome = await session.outcome(applied)
+    if not sent.replays:
+        most = min(available, int(tokens * LEAST_STEP))
+        budget = session.budget
+        goal = Goal(min(budget.trigger, most), min(budget.limit, most), most)
+        smaller = await compact_to_fit(session, applied, outcome, goal, services)
+        if not smaller.unfit and smaller.token_count.tokens < tokens:
+            return smaller
+    smallest = await compact_to_smallest(session, applied, outcome, services)
+    return smallest if smallest.token_count.tokens < tokens else None
 
 
 def room_for(sent: Sent, overflow: Overflow) -> int:
     """Return the prompt tokens, by our count, that the upstream would accept.
 
-    If our count differs from the upstream's, the limit is scaled by the ratio.
+    If our count differs from the upstream's, the limit is scaled by the ratio. Where the upstream
+    names no count, the prompt was over the limit by at least one token.
     """
     tokens = sent.outcome.token_count.tokens
     limit = overflow.input_limit or overflow.limit
     if limit is None:
-        return int(tokens / UNKNOWN_EXCESS)
-    real = overflow.prompt_tokens or max(tokens, limit * UNKNOWN_EXCESS)
+        return int(tokens * LEAST_STEP)
+    real = overflow.prompt_tokens or max(tokens, limit + 1)
     return int((limit - output_kept(sent.compaction, overflow)) * min(1, tokens / real))
 
 
 def output_kept(compaction: CompactionRequest, overflow: Overflow) -> int:
     """Return the output tokens to reserve: the server's default, or a value not to be lowered."""
     output, limit = overflow.output_tokens, overflow.limit
+    least = min(least_output(compaction), (limit or 0) // 8)
     if output is None or limit is None or not overflow.output_alone or output >= limit:
-        return 0
+        return least
     is_lowered = compaction.policy.clips_output and any(
         tokens > 0 for tokens in output_fields(compaction).values()
     )
-    return 0 if is_lowered else output
+    return least if is_lowered else output
 
 
-async def ladder(
-    sent: Sent, overflow: Overflow, available: int, services: CompactionServices
-) -> AsyncIterator[CompactionResult]:
-    """Yield ever smaller forms: summary, no older media, less current media, cut tool results."""
-    request_counter = RequestCounter(
-        sent.compaction.request, sent.compaction.measured, services.tokenizers
-    )
-    outcome = sent.outcome
-    if not overflow.is_bytes:
-        outcome = await for_window(sent, available, services)
-        yield outcome
-    for conversation in media_ladder(outcome.conversation):
-        token_count = await request_counter.count_conversation(conversation)
-        outcome = outcome._replace(conversation=conversation, token_count=token_count)
-        yield outcome
-    policy = sent.compaction.policy.stages.truncate_tool_output
-    for conversation in results_ladder(outcome.conversation, policy):
-        token_count = await request_counter.count_conversation(conversation)
-        if overflow.is_bytes or token_count.tokens <= available * RESULTS_SHARE:
-            yield outcome._replace(conversation=conversation, token_count=token_count)
+def with_remaining_output(
+    sent: Sent, outcome: CompactionResult, overflow: Overflow, available: int
+) -> CompactionResult:
+    """Return the outcome with the output lowered to what its prompt leaves of the limit.
 
-
-def results_ladder(
-    conversation: Conversation, policy: TruncateToolOutputPolicy
-) -> Iterator[Conversation]:
-    """Yield the conversation with its tool results cut shorter and shorter.
-
-    An agent that reads a dozen files in one step has nothing older to remove instead.
+    If the upstream named no limit, output that was lowered before stays so.
     """
-    for max_bytes in RESULT_BYTES if policy.enabled else ():
-        cut = TruncateToolOutput(replace(policy, max_bytes=min(max_bytes, policy.max_bytes)))
-        shorter = cut(conversation, StageContext()).conversation
-        if shorter is not conversation:
-            yield shorter
-
-
-def media_ladder(conversation: Conversation) -> Iterator[Conversation]:
-    """Yield the conversation without older media, then with fewer and fewer current ones.
-
-    The steps are few, however many media there are, because each is written and counted again.
-    """
-    older = without_older_media(conversation)
-    if older is not conversation:
-        yield older
-    media = sum(1 for message in older.messages for _ in message.media())
-    for keep in sorted(
-        {media * step // MAX_MEDIA_STEPS for step in range(MAX_MEDIA_STEPS)}, reverse=True
-    ):
-        step = without_current_media(older, keep)
-        if step is not older:
-            yield step
-
-
-async def for_window(sent: Sent, available: int, services: CompactionServices) -> CompactionResult:
-    """Compact the request for the window that the upstream turned out to have."""
-    compaction = sent.compaction
-    measured = measured_in(
-        compaction.measured, Window(available, "learned"), compaction.request, compaction.route
-    )
-    compaction = compaction._replace(measured=measured)
-    return await decide(compaction, await trim(compaction, services), services)
-
-
-def output_fields(compaction: CompactionRequest) -> dict[str, int]:
-    """Return the output tokens that the request asks for, by field name."""
-    fields = compaction.request.fields
-    return {name: fields[name] for name in OUTPUT_FIELDS if type(fields.get(name)) is int}
+    asked = {name: tokens for name, tokens in output_fields(sent.compaction).items() if tokens > 0}
+    limit = overflow.limit
+    if not asked or not sent.compaction.policy.clips_output:
+        return outcome
+    if limit is None:
+        return with_output(outcome, sent.outcome.output) if sent.outcome.output else outcome
+    prompt = int(outcome.token_count.tokens * limit / max(1, available))
+    least = least_output(sent.compaction)
+    # The line that stands for all older messages takes up to half of the shortest answer.
+    left = least // 2 if sent.replays else output_left(limit, prompt, least)
+    if left >= max(asked.values()):
+        return outcome
+    return with_output(outcome, {name: min(tokens, left) for name, tokens in asked.items()})
 
 
 def asks_for_none(compaction: CompactionRequest, overflow: Overflow) -> bool:
@@ -236,7 +208,7 @@ def asks_for_none(compaction: CompactionRequest, overflow: Overflow) -> bool:
 
 def with_less_output(sent: Sent, overflow: Overflow) -> Sent | None:
     """Return the request with less output, None if that alone would not make it fit."""
-    fields = output_fields(sent.compaction) | dict(sent.output)
+    fields = output_fields(sent.compaction) | dict(sent.outcome.output)
     asked = {name: tokens for name, tokens in fields.items() if tokens > 0}
     limit = overflow.limit
     if limit is None or not asked:
@@ -244,36 +216,32 @@ def with_less_output(sent: Sent, overflow: Overflow) -> Sent | None:
     prompt = overflow.prompt_tokens or sent.outcome.token_count.tokens
     if not overflow.output_alone and (overflow.output_tokens is None or prompt >= limit):
         return None
-    left = output_left(limit, prompt)
+    left = output_left(limit, prompt, MIN_ANSWER_TOKENS - 1)
     if left < MIN_ANSWER_TOKENS or left >= max(asked.values()):
         return None
-    output = {name: min(tokens, left) for name, tokens in asked.items()}
-    outcome = sent.outcome
-    steps = (*outcome.steps, Step(CLIP_OUTPUT, outcome.conversation))
-    label = "trimmed" if outcome.label == "none" else outcome.label
-    return Sent(
-        sent.compaction,
-        outcome._replace(steps=steps, label=label),
-        body_with(sent.compaction, outcome.conversation, output),
-        sent.replays + 1,
-        output,
-    )
+    return _with_output_of(sent, asked, left)
 
 
-def output_left(limit: int, prompt: int) -> int:
-    """Return the output tokens that a prompt leaves, with a margin."""
-    return max(MIN_ANSWER_TOKENS - 1, limit - prompt - limit // 50 - 1)
+def with_least_output(sent: Sent, overflow: Overflow) -> Sent | None:
+    """Return the smallest form with the least output, if the upstream complains of the output.
+
+    Our count of its prompt may be too high.
+    """
+    fields = output_fields(sent.compaction) | dict(sent.outcome.output)
+    asked = {name: tokens for name, tokens in fields.items() if tokens > 0}
+    least = least_output(sent.compaction) // 2
+    is_lower = max(asked.values(), default=0) > least
+    if overflow.output_tokens is None or not is_lower or not sent.compaction.policy.clips_output:
+        return None
+    return _with_output_of(sent, asked, least)
 
 
-def body_with(
-    compaction: CompactionRequest, conversation: Conversation, fields: Mapping[str, int]
-) -> bytes:
-    """Return the body with other fields; unchanged messages keep their bytes."""
-    request = compaction.request
-    messages = serialise_messages(
-        request.body, references(compaction, conversation), request.fields
-    )
-    others = {name: value for name, value in request.fields.items() if name != "messages"} | dict(
-        fields
-    )
-    return b'{"messages":' + messages + b"," + serialise(others)[1:]
+def _with_output_of(sent: Sent, asked: dict[str, int], most: int) -> Sent:
+    outcome = with_output(sent.outcome, {name: min(tokens, most) for name, tokens in asked.items()})
+    return Sent(sent.compaction, outcome, body_to_send(sent.compaction, outcome), sent.replays + 1)
+
+
+def least_output(compaction: CompactionRequest) -> int:
+    """Return the shortest answer that is worth sending the request for."""
+    budget = compaction.measured.budget
+    return budget.least_answer if budget else MIN_ANSWER_TOKENS

@@ -6,6 +6,7 @@ import orjson
 
 from chat_proxy.errors import UpstreamInvalidResponse
 from chat_proxy.http.headers import RawHeaders
+from chat_proxy.proxy.forwarding.silent_truncation import SilentTruncation
 from chat_proxy.upstream.overflow import Overflow
 
 FIRST_EVENT_BYTES = 64 * 1024
@@ -24,6 +25,14 @@ class TooLong(Exception):
         self.headers = headers
         self.body = body
         self.overflow = overflow
+
+
+class TruncatedPrompt(TooLong):
+    """The upstream answered a prompt that it had truncated, and the client does not know yet."""
+
+    def __init__(self, headers: RawHeaders, body: bytes, truncation: SilentTruncation) -> None:
+        super().__init__(200, headers, body, Overflow(limit=truncation.window))
+        self.truncation = truncation
 
 
 def plain_json(headers: RawHeaders) -> RawHeaders:

@@ -20,17 +20,19 @@ from chat_proxy.errors import (
 from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.forwarding.refusals import (
     TooLong,
+    TruncatedPrompt,
     is_unfinished_refusal,
     plain_json,
     refusal_event,
     refusal_in,
 )
+from chat_proxy.proxy.forwarding.silent_truncation import SentPrompt, truncation_of
 from chat_proxy.proxy.lifecycle.cancellation import Watchdog
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.request_policy import RequestPolicy
 from chat_proxy.upstream.client import Reply
 from chat_proxy.upstream.overflow import overflow_in
-from chat_proxy.upstream.usage import StreamTap, usage_of_completion
+from chat_proxy.upstream.usage import StreamTap, Usage, usage_of_completion
 
 EVENT_STREAM = b"text/event-stream"
 HELD_BYTES = 8 * 1024 * 1024
@@ -40,19 +42,13 @@ STREAM_ERROR = "upstream_stream_error"
 
 
 class Relay(ABC):
-    """Relay one answer from the upstream to the client.
+    """Relay one answer from the upstream to the client."""
 
-    With `holds_overflows` a chat completion's refusal for length is raised as TooLong instead.
-    """
-
-    def __init__(
-        self, context: RequestContext, policy: RequestPolicy, *, holds_overflows: bool = False
-    ) -> None:
+    def __init__(self, context: RequestContext, policy: RequestPolicy) -> None:
         self._context = context
         self._policy = policy
         self._record = context.record
         self._sink = context.sink
-        self._holds_overflows = holds_overflows
 
     @abstractmethod
     def run(self, reply: Reply, watchdog: Watchdog) -> Awaitable[None]:
@@ -98,7 +94,26 @@ class RelayBytes(Relay):
 
 
 class RelayChat(Relay):
-    """Relay a chat completion; a truncated one never looks complete."""
+    """Relay a chat completion; a truncated one never looks complete.
+
+    With `holds_overflows` a refusal for length is raised as TooLong instead, and so is the whole
+    answer to a prompt that the upstream truncated, if the prompt is given. With `needs_success`
+    any other answer than a success is raised as UpstreamError.
+    """
+
+    def __init__(
+        self,
+        context: RequestContext,
+        policy: RequestPolicy,
+        *,
+        holds_overflows: bool = False,
+        prompt: SentPrompt | None = None,
+        needs_success: bool = False,
+    ) -> None:
+        super().__init__(context, policy)
+        self._holds_overflows = holds_overflows
+        self._prompt = prompt
+        self._needs_success = needs_success
 
     async def send_refusal(self, refusal: TooLong) -> None:
         """Send the upstream's refusal to the client, byte for byte if that is still possible."""
@@ -111,6 +126,17 @@ class RelayChat(Relay):
     def _raise_overflow(self, status: int, headers: RawHeaders, body: bytes) -> None:
         if self._holds_overflows and (overflow := overflow_in(status, body)) is not None:
             raise TooLong(status, headers, body, overflow)
+
+    def _raise_failure(self) -> None:
+        if self._needs_success:
+            raise UpstreamError
+
+    def _raise_truncation(self, reply: Reply, body: bytes, usage: Usage) -> None:
+        """Raise if the usage shows a truncated prompt, unless the client waits for a stream."""
+        if not self._holds_overflows or self._prompt is None or self._record.streams:
+            return
+        if (truncation := truncation_of(self._prompt, usage)) is not None:
+            raise TruncatedPrompt(reply.headers, body, truncation)
 
     def run(self, reply: Reply, watchdog: Watchdog) -> Awaitable[None]:
         """Relay a stream as it arrives and anything else in one piece."""
@@ -129,6 +155,7 @@ class RelayChat(Relay):
             return
         if reply.status >= 400:
             self._raise_overflow(reply.status, reply.headers, body)
+            self._raise_failure()
         if self._sink.started:
             await self._sink.end(refusal_event(reply.status, body))
             self._record.code = STREAM_ERROR
@@ -138,6 +165,7 @@ class RelayChat(Relay):
         is_read = reply.status < 300 and not reply.is_encoded
         if is_read and (usage := usage_of_completion(body)):
             self._record.set_usage(*usage)
+            self._raise_truncation(reply, body, usage)
         await self._send_whole(reply.status, reply.headers, body)
 
     async def _gather(self, reply: Reply, watchdog: Watchdog) -> bytes | None:
@@ -175,6 +203,7 @@ class RelayChat(Relay):
             if refusal := refusal_in(chunk):
                 status, body = refusal
                 self._raise_overflow(status, plain_json(reply.headers), body)
+                self._raise_failure()
                 await self._refuse(reply, status, body)
                 return
             if not chunk:

@@ -1,7 +1,7 @@
 """Send a call to its upstream and relay the answer, under the deadlines of the request."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chat_proxy.errors import (
     UpstreamError,
@@ -10,7 +10,7 @@ from chat_proxy.errors import (
     UpstreamRedirect,
 )
 from chat_proxy.proxy.forwarding.relay import Relay, RelayBytes
-from chat_proxy.proxy.lifecycle.cancellation import Deadlines, Watchdog
+from chat_proxy.proxy.lifecycle.cancellation import Cancellation, Deadlines, Watchdog
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.routing.request_policy import RequestPolicy
@@ -87,6 +87,18 @@ async def send_and_relay(
                 context.record.set_usage(*usage)
             if context.tap.off:
                 forwarding.metrics.untapped_streams.inc()
+
+
+async def send_again(
+    call: Call, relay: Relay, context: RequestContext, forwarding: Forwarding
+) -> None:
+    """Send a call whose deadlines end only the call: its UpstreamError is raised to the caller.
+
+    Everything else that cancels the request still does.
+    """
+    with Cancellation(forwarding.deadlines.loop) as cancellation:
+        context = replace(context, cancellation=cancellation)
+        await send_and_relay(call, relay, context, forwarding)
 
 
 def refuse_unusable_status(status: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.chat.body.request import ChatRequest
+from chat_proxy.compaction.summary.commands import COMPLETE, FAILED
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.manual.command import Command
 from chat_proxy.proxy.manual.compact import (
@@ -19,8 +20,6 @@ from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.session.request import counted_request
 from chat_proxy.proxy.sizing.measure import Sizing
 
-COMPLETE = "Compact Complete!"
-FAILED = "The conversation was not compacted:"
 NOTHING_LOST = "Nothing was changed or lost; you can go on, or try again later."
 DONE = b"data: [DONE]\n\n"
 # No model wrote this answer. A summary's cost is not part of any client's usage; it is in the

@@ -3,35 +3,35 @@
 import asyncio
 from dataclasses import dataclass, replace
 
-from chat_proxy.chat.conversation import Conversation
-from chat_proxy.compaction.checkpoint import Checkpoint
+from chat_proxy.chat.conversation import Conversation, end_by_turns
+from chat_proxy.compaction.checkpoint import Checkpoint, index_of
+from chat_proxy.compaction.planner.plan import Plan
+from chat_proxy.compaction.planner.tail import wanted_room
+from chat_proxy.compaction.planner.view import View
 from chat_proxy.compaction.summary.fold import fold
-from chat_proxy.compaction.summary.plan import Plan
-from chat_proxy.proxy.compacting.open_session import open_session
+from chat_proxy.proxy.compacting.adopt import Adoption, planned_checkpoint, write_fold
+from chat_proxy.proxy.compacting.open_session import open_session, view_of
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.compacting.trim import trim
 from chat_proxy.proxy.session.manual_mark import mark_manual
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult, unchanged_result
 from chat_proxy.proxy.session.session import SUMMARY, AppliedCheckpoint, CompactionSession
-from chat_proxy.proxy.summaries.draft import SummaryDraft
+from chat_proxy.proxy.summaries.draft import Span, SummaryDraft
 from chat_proxy.proxy.summaries.jobs import PREPARED, SummaryJob
-from chat_proxy.proxy.summaries.obtain import draft_of, job_of
-from chat_proxy.proxy.summaries.services import SummaryServices
+from chat_proxy.proxy.summaries.obtain import job_of
 from chat_proxy.telemetry.record import RequestRecord
 
 KEPT_TURNS = 1
-MOST_ROUNDS = 16
+FRAME_ROOM = 240
+"""About the tokens that a folded text needs beside its summary."""
 NOTHING_TO_FOLD = "There is nothing to compact yet: the conversation has no older turns."
 TOO_LITTLE = "There is little to compact yet: a summary would be no shorter than the messages."
 SWITCHED_OFF = "Summaries are switched off on this proxy, so nothing was compacted."
-STOPPED_EARLY = "The newer messages could not be compacted:"
 FAILURE_TEXTS = {
     "timeout": "the summary model did not answer in time.",
     "window": "the messages do not fit into the summary model's window.",
     "refused": "the summary model refused the request.",
     "unavailable": "the summary model cannot be reached or answers with errors.",
-    "rounds": "they are too many to be compacted at once; ask again to go on.",
-    "no_gain": "a summary would be no shorter.",
     "upstream_unavailable": "the summary model failed repeatedly and is not asked for a while.",
     "tenant_budget": "this key has used up its tokens for summaries; try again later.",
 }
@@ -94,7 +94,7 @@ async def compact_manually(
     else:
         trimmed = CompactionResult(trimmed.conversation, trimmed.token_count)
     session = await open_session(compaction, trimmed, services)
-    return await ManualCompaction(session, options, services.summaries).compact()
+    return await ManualCompaction(session, options, services).compact()
 
 
 def unchanged(compaction: CompactionRequest, label: str, note: str) -> ManualResult:
@@ -116,76 +116,77 @@ class ManualCompaction:
     """One manual compaction."""
 
     def __init__(
-        self, session: CompactionSession, options: ManualOptions, services: SummaryServices
+        self, session: CompactionSession, options: ManualOptions, services: CompactionServices
     ) -> None:
         self._session = session
         self._options = options
         self._services = services
 
     async def compact(self) -> ManualResult:
-        """Summarise the messages that no earlier summary covers, in as many rounds as needed.
+        """Summarise the messages that no earlier summary covers.
 
         An earlier summary that covers more, or was written without this instruction, is replaced.
         """
         session = self._session
         found = await session.find()
-        bare = await session.apply_checkpoint(without_summary(found) if found else None)
-        goal = await self._goal(bare)
-        if not goal:
+        applied = await session.apply(found)
+        end = end_by_turns(applied.unfolded, self._options.keep)
+        goal = boundary_at(session, applied, end)
+        if end <= applied.unfolded.instructions:
             return unchanged(session.compaction, "none", NOTHING_TO_FOLD)
-        reached = found.folded_until if found else 0
-        if reached == goal and not self._options.instruction:
-            return await self._result(found, "reused")
-        start = await session.apply_checkpoint(found) if reached < goal else bare
-        applied, reason = await self._written(start, found.until if found else 0)
-        if applied.folded_until > start.folded_until:
-            note = f"{STOPPED_EARLY} {reason_text(reason)}" if reason else ""
-            return await self._result(applied.checkpoint, "built", note)
+        if applied.summarised_until == goal and not self._options.instruction:
+            return await self._result(applied.checkpoint, "reused")
+        if applied.folded_until > goal or applied.summarised_until >= goal:
+            applied = await session.apply(without_fold(found) if found else None)
+        draft = SummaryDraft(session, applied, wish=self._options.instruction)
+        if end <= draft.start:
+            return unchanged(session.compaction, "none", NOTHING_TO_FOLD)
+        written, reason = await self._written(draft, end)
         if reason == "no_gain":
             return await self._result(found, "reused", TOO_LITTLE)
-        return unchanged(session.compaction, "failed-open", reason_text(reason))
+        if written is None:
+            return unchanged(session.compaction, "failed-open", reason_text(reason))
+        return await self._adopted(applied, written, found)
 
-    async def _goal(self, bare: AppliedCheckpoint) -> int:
-        """Return how many of the client's messages to fold."""
-        draft = self._draft(bare)
-        plan = await asyncio.to_thread(draft.find_plan)
-        return draft.boundary(plan) if plan else 0
+    async def _written(self, draft: SummaryDraft, end: int) -> tuple[Checkpoint | None, str]:
+        """Return the summary up to `end`, or None and the reason why there is none."""
+        session, services = self._session, self._services.summaries
+        tokens = (await session.outcome(draft.applied)).token_count.tokens
+        jobs = services.jobs
+        job = await self._job(draft, Span(draft.start, end), tokens)
+        checkpoint = await jobs.wait(jobs.begin(job))
+        return checkpoint, "" if checkpoint is not None else jobs.reason_of(job)
 
-    async def _written(
-        self, applied: AppliedCheckpoint, until: int
-    ) -> tuple[AppliedCheckpoint, str]:
-        """Return the conversation as far as it was folded, and the reason if a round failed."""
-        session = self._session
-        tokens = (await session.outcome(applied)).token_count.tokens
-        for _ in range(MOST_ROUNDS):
-            draft = self._draft(applied)
-            plan = await asyncio.to_thread(draft.find_plan)
-            if plan is None:
-                return applied, ""
-            jobs = self._services.jobs
-            job = await self._job(draft, plan, tokens)
-            checkpoint = await jobs.wait(jobs.begin(job))
-            if checkpoint is None:
-                return applied, jobs.reason_of(job)
-            # Replace an earlier checkpoint that covers more: it would be found first.
-            checkpoint = replace(checkpoint, until=max(checkpoint.until, until))
-            outcome = await session.adopted(checkpoint, "built", tokens)
-            if outcome is None:
-                return applied, "no_gain"
-            applied, tokens = await session.apply_checkpoint(checkpoint), outcome.token_count.tokens
-        return applied, "rounds"
-
-    async def _job(self, draft: SummaryDraft, plan: Plan, tokens: int) -> SummaryJob:
+    async def _job(self, draft: SummaryDraft, span: Span, tokens: int) -> SummaryJob:
         """Return the job of a summary; it does not accept a prepared summary that covers less."""
-        job = job_of(self._session, draft, plan, tokens, self._services)
+        job = job_of(draft, span, tokens, self._services.summaries)
         prepared = await self._session.find(PREPARED)
-        if prepared is not None and job.start < prepared.folded_until < draft.boundary(plan):
-            job = replace(job, start=prepared.folded_until)
-        return replace(job, wish=self._options.instruction)
+        if prepared is not None and job.start < prepared.summarised_until < draft.boundary(span):
+            job = replace(job, start=prepared.summarised_until)
+        return job
 
-    def _draft(self, applied: AppliedCheckpoint) -> SummaryDraft:
-        draft = draft_of(self._session, applied, applied.clearing)
-        return replace(draft, keep_turns=self._options.keep, wish=self._options.instruction)
+    async def _adopted(
+        self, applied: AppliedCheckpoint, written: Checkpoint, found: Checkpoint | None
+    ) -> ManualResult:
+        """Fold the conversation with a new summary; leave it if that is not shorter."""
+        session = self._session
+        before = (await session.outcome(applied)).token_count.tokens
+        view = await view_of(session, applied)
+        end = index_of(applied.unfolded, written.summarised_until)
+        room = await asyncio.to_thread(manual_room, view, end, written.summary)
+        plan = Plan("folded", end, room, applied.treatments, 0, {})
+        adoption = Adoption(session, applied, view, plan, written.summary, written.summarised_until)
+        originals = self._services.originals
+        folded = await write_fold(adoption, originals)
+        result = await planned_checkpoint(adoption, folded, originals)
+        outcome = await session.outcome(await session.apply(result))
+        if outcome.token_count.tokens >= before:
+            return await self._result(found, "reused", TOO_LITTLE)
+        # Replace an earlier checkpoint that covers more: it would be found first.
+        until = max(result.until, found.until if found else 0)
+        result = replace(result, until=until, tokens=outcome.token_count.tokens)
+        await session.keep(result)
+        return await self._result(result, "built")
 
     async def _result(
         self, checkpoint: Checkpoint | None, label: str, note: str = ""
@@ -200,9 +201,22 @@ class ManualCompaction:
         return ManualResult(folded, label, compaction.measured.tokens, after, checkpoint, note)
 
 
-def without_summary(checkpoint: Checkpoint) -> Checkpoint:
-    """Return a checkpoint without its summary, which will be replaced."""
-    return replace(checkpoint, folded_until=0, text="", summary="")
+def boundary_at(session: CompactionSession, applied: AppliedCheckpoint, end: int) -> int:
+    """Return how many of the client's messages a fold at `end` covers."""
+    return SummaryDraft(session, applied).boundary(Span(0, end))
+
+
+def manual_room(view: View, end: int, summary: str) -> int:
+    """Return the room of a folded text: less than it replaces, at least its summary."""
+    target = view.target
+    replaced = view.sums[end] - view.sums[view.conversation.instructions]
+    wanted = min(wanted_room(view, end, target), replaced // 2)
+    return max(wanted, view.count(summary) + FRAME_ROOM)
+
+
+def without_fold(checkpoint: Checkpoint) -> Checkpoint:
+    """Return a checkpoint without its fold, which will be replaced."""
+    return replace(checkpoint, folded_until=0, text="", summary="", summarised_until=0, sources=())
 
 
 def reason_text(reason: str) -> str:

@@ -55,12 +55,15 @@ def document_of(compaction: CompactionRequest, outcome: CompactionResult, chars:
     message_after = partial(detail_after, after, outcome.token_count, stages_by_origin, chars)
     is_same = after is before
     budget = compaction.measured.budget
+    reasons = reasons_by_message(outcome)
     return {
-        "before": [message_before(index) for index in shown(len(before))],
+        "before": [message_before(index) | reasons.get(index, {}) for index in shown(len(before))],
         "after": None if is_same else [message_after(index) for index in shown(len(after))],
         "messages": [len(before), len(after)],
         "stages": stages_of(before, outcome),
         "trigger": budget.trigger if budget else None,
+        "plan": plan_of(outcome),
+        "unfit": outcome.unfit,
         "shows_text": chars > 0,
     }
 
@@ -94,6 +97,24 @@ def stages_of(before: Conversation, outcome: CompactionResult) -> list[Document]
         {"stage": step.stage, "messages": lengths[index : index + 2]}
         for index, step in enumerate(outcome.steps)
     ]
+
+
+def plan_of(outcome: CompactionResult) -> Document | None:
+    """Return the form and the sizes of the plan that a request was compacted by."""
+    plan = outcome.plan
+    if plan is None:
+        return None
+    return {"form": plan.form, "target": plan.target, "limit": plan.limit}
+
+
+def reasons_by_message(outcome: CompactionResult) -> dict[int, Document]:
+    """Return why the plan treated messages as it did, by their index in the client's list."""
+    groups = outcome.plan.groups if outcome.plan else ()
+    return {
+        index: {"reason": f"{group.treatment}: {group.reason}"}
+        for group in groups
+        for index in range(group.start, group.end)
+    }
 
 
 def detail_before(

@@ -9,6 +9,7 @@ from chat_proxy.proxy.compacting.decide import decide
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.compacting.trim import trim
 from chat_proxy.proxy.reporting.stage_effects import with_outcome
+from chat_proxy.proxy.session.output import with_fitting_output
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.sizing.measure import Measured
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
@@ -36,6 +37,7 @@ async def explain(compaction: CompactionRequest, services: CompactionServices) -
     measured = compaction.measured
     counter = services.tokenizers.of(measured.rules)
     outcome = await decide(compaction, await trim(compaction, services), services)
+    outcome = with_fitting_output(compaction, outcome)
     document = await asyncio.to_thread(explanation, compaction.request, measured, counter)
     after = await tokens_after_stages(compaction, outcome, services.tokenizers)
     return with_outcome(document, measured, outcome, after) | {"mode": compaction.policy.mode}

@@ -45,6 +45,8 @@ def with_outcome(
         "messages_after": len(outcome.conversation),
         "stages": stages,
         "failed_stages": [failure.stage for failure in outcome.failures],
+        "plan": outcome.plan.as_document() if outcome.plan else None,
+        "unfit": outcome.unfit or None,
     }
     return {**document, "compaction": compaction, "messages": messages}
 

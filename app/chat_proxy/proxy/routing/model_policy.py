@@ -6,6 +6,7 @@ from functools import lru_cache
 from hashlib import sha256
 from math import ceil
 
+from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.budget import Budget, BudgetPolicy
 from chat_proxy.compaction.pipeline import Pipeline
 from chat_proxy.compaction.stages.order import StagePolicies
@@ -27,6 +28,7 @@ class ModelPolicy:
     encoding: str
     image_tokens: int
     stages: StagePolicies
+    ageing: AgeingPolicy
     idle_seconds: float
     summary: SummaryPolicy
     replays: bool
@@ -37,19 +39,15 @@ class ModelPolicy:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pipeline", Pipeline(self.stages))
-        substance = f"{_plain(self.stages)} {self.summary.substance}"
+        tail = (self.budget.tail_turns, self.budget.tail_tokens)
+        substance = f"{_plain(self.stages)} {_plain(self.ageing)} {tail} {self.summary.substance}"
         object.__setattr__(self, "fingerprint", sha256(substance.encode()).digest())
 
-    def least_gain(self, budget: Budget) -> int:
-        """Return the minimum of tokens that clearing must save."""
-        return min(self.stages.clear_old_tool_output.minimum_tokens, budget.window // 8)
-
-    def most_gain(self, count: RequestCount, ratio: float, budget: Budget) -> float:
-        """Return the maximum of tokens that clearing can save, computed without clearing."""
-        results = self.stages.clear_old_tool_output.most_cleared(
-            ceil(count.tool_results * ratio), ceil(max(count.messages, default=0) * ratio), budget
-        )
-        return results + count.media * ratio
+    def most_gain(self, count: RequestCount, ratio: float, budget: Budget) -> int:
+        """Return the maximum of tokens that ageing can save, computed without ageing."""
+        results = ceil(count.tool_results * ratio)
+        largest = ceil(max(count.messages, default=0) * ratio)
+        return self.ageing.most_gain(results, largest, budget)
 
 
 class ModelPolicies:

@@ -8,14 +8,8 @@ from chat_proxy.compaction.budget import Budget
 
 MIN_SUMMARY_TOKENS = 700
 SUMMARY_SHARE = 8
-LARGEST_SUMMARY_SHARE = 5
+LARGEST_SUMMARY_SHARE = 4
 """The divisor for small windows, which the minimum would fill."""
-VERBATIM_TOKENS = 20_000
-VERBATIM_SHARE = 10
-MIN_LEDGER_TOKENS = 256
-MAX_LEDGER_TOKENS = 2_000
-LEDGER_SHARE = 40
-LARGEST_LEDGER_SHARE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +38,3 @@ class SummaryPolicy:
         """Return the maximum tokens of a summary in a window."""
         share = max(MIN_SUMMARY_TOKENS, budget.usable // SUMMARY_SHARE)
         return min(self.max_tokens, share, budget.usable // LARGEST_SUMMARY_SHARE)
-
-
-def verbatim_tokens(budget: Budget) -> int:
-    """Return the maximum tokens of the user's own words that a fold keeps."""
-    return min(VERBATIM_TOKENS, budget.usable // VERBATIM_SHARE)
-
-
-def ledger_tokens(budget: Budget) -> int:
-    """Return the maximum tokens of the ledger: the facts that a summary lost."""
-    share = max(MIN_LEDGER_TOKENS, min(MAX_LEDGER_TOKENS, budget.usable // LEDGER_SHARE))
-    return min(share, budget.usable // LARGEST_LEDGER_SHARE)

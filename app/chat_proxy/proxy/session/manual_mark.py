@@ -1,15 +1,12 @@
 """A mark for manual compactions: their summaries apply from then on, at any size."""
 
-from chat_proxy.compaction.budget import Budget
+from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.checkpoint import Checkpoint
-from chat_proxy.compaction.clearing import Clearing
 from chat_proxy.proxy.session.checkpoints import Checkpoints
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.session.session import CompactionSession
 
 MANUAL = "by-hand"
-ASSUMED_WINDOW = 32_768
-ASSUMED_FACTOR = 4
 _ANY_CONVERSATION = b"any conversation of this scope"
 
 
@@ -18,7 +15,7 @@ async def mark_manual(compaction: CompactionRequest, checkpoints: Checkpoints) -
 
     Without the mark, requests far below the trigger are not looked up at all.
     """
-    mark = Checkpoint(0, Clearing(), 0)
+    mark = Checkpoint(0, Treatments(), 0)
     await checkpoints.keep(compaction.scope, _ANY_CONVERSATION, mark, MANUAL)
 
 
@@ -32,16 +29,4 @@ async def is_marked_manual(compaction: CompactionRequest, checkpoints: Checkpoin
 
 async def repeat_decisions(session: CompactionSession) -> CompactionResult:
     """Apply the decisions that were made about this history before; make no new ones."""
-    return await session.outcome(await session.apply_checkpoint(await session.find()))
-
-
-def budget_or_assumed(compaction: CompactionRequest) -> Budget:
-    """Return the request's budget; if no window is known, one that the request surely fits.
-
-    The upstream has accepted the conversation so far, and refuses a summary query that is too long.
-    """
-    measured = compaction.measured
-    if measured.budget is not None:
-        return measured.budget
-    window = max(ASSUMED_WINDOW, ASSUMED_FACTOR * measured.tokens)
-    return Budget.of(window, compaction.request.options, compaction.policy.budget)
+    return await session.outcome(await session.apply(await session.find()))

@@ -54,6 +54,17 @@ class Originals:
         """The function that names the file of a tool result, None if prompts name no files."""
         return self._file_of if self._mentions_paths else None
 
+    def place_of(self, tenant: str, text: str) -> str:
+        """Return the note that names the place of a tool result, after a space."""
+        name = self._offloads.id_of(tenant, text)
+        if self._mentions_paths:
+            return f" [full text: {self._file_of(name)}]"
+        return f" [offload id: {name}]"
+
+    def id_of(self, tenant: str, text: str) -> str:
+        """Return the id of a text."""
+        return self._offloads.id_of(tenant, text)
+
     async def keep_results(self, tenant: str, texts: Mapping[str, str]) -> frozenset[str]:
         """Store cut tool results by their ids; return the ids of those that could not be stored.
 
@@ -75,7 +86,7 @@ class Originals:
         return unkept
 
     async def keep_span(self, span: SpanOfMessages) -> str:
-        """Store folded messages; return the line that names the place, empty if there is none."""
+        """Store folded messages; return the name of their place, empty if there is none."""
         place = None
         if self._archive is not None:
             place = await self._archive.keep_dialog(
@@ -84,11 +95,14 @@ class Originals:
         if self._mentions_paths and place is not None:
             file = self._folder / place.file
             lines = f"lines {place.first}-{place.last}"
-            return f"[The original messages: {file}, {lines}; read them from the end backwards]"
-        text = await asyncio.to_thread(lines_of, span.messages)
-        name = self._offloads.id_of(span.tenant, text)
-        unkept = await self._offloads.keep(span.tenant, {name: text})
-        return "" if unkept else f"[The original messages: offload id {name}]"
+            return f"{file}, {lines} (read them from the end backwards)"
+        return await self.keep_text(span.tenant, await asyncio.to_thread(lines_of, span.messages))
+
+    async def keep_text(self, tenant: str, text: str) -> str:
+        """Store a text; return the name of its place, empty if it could not be stored."""
+        name = self._offloads.id_of(tenant, text)
+        unkept = await self._offloads.keep(tenant, {name: text})
+        return "" if unkept else f"offload id {name}"
 
     async def close(self) -> None:
         """Wait for running writes, up to a time limit."""

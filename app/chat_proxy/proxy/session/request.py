@@ -1,11 +1,14 @@
 """A request to be compacted, and the result."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.chat.body.splice import splice
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.compaction.pipeline import Failure, Step
+from chat_proxy.compaction.planner.report import PlanReport
 from chat_proxy.errors import InvalidValue
 from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.routing.caller import Caller
@@ -55,6 +58,12 @@ class CompactionResult(NamedTuple):
     label: str = "none"
     is_break: bool = False
     """Whether this request changes the prompt's prefix, because it was compacted again."""
+    plan: PlanReport | None = None
+    """What was planned for each group, if the request was near its window."""
+    output: Mapping[str, int] = MappingProxyType({})
+    """The output fields that were lowered below what the client asked for."""
+    unfit: str = ""
+    """Why no form of the request fits, one sentence with numbers; empty if one does."""
 
     @property
     def counted(self) -> RequestCount:

@@ -1,15 +1,15 @@
 """A compaction session: earlier decisions about a request's history, applied to it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
-from chat_proxy.chat.conversation import Conversation
+from chat_proxy.chat.conversation import Conversation, answered_until
+from chat_proxy.compaction.ageing.apply import Where, age, nowhere
+from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.budget import Budget
 from chat_proxy.compaction.checkpoint import Checkpoint, index_of
-from chat_proxy.compaction.clearing import Clearing
-from chat_proxy.compaction.pipeline import Pipeline, Step
+from chat_proxy.compaction.pipeline import Step
 from chat_proxy.compaction.summary.fold import fold
-from chat_proxy.compaction.summary.plan import answered_until
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.session.checkpoints import KIND, Checkpoints
 from chat_proxy.proxy.session.history_hashes import HistoryHashes
@@ -17,26 +17,37 @@ from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
 
 SUMMARY = "summary"
+AGE_TOOL_OUTPUT = "age_tool_output"
+AGE_MEDIA = "age_media"
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedCheckpoint:
-    """A conversation with a checkpoint applied; `unfolded` is cleared but not folded."""
+    """A conversation with a checkpoint applied."""
 
+    trimmed: Conversation
+    """The conversation after the trimming stages: nothing is aged, nothing is folded."""
     unfolded: Conversation
+    """The conversation with old results aged, but nothing folded."""
     visible: Conversation
+    """The conversation as it is sent."""
     steps: tuple[Step, ...]
     checkpoint: Checkpoint | None
 
     @property
-    def clearing(self) -> Clearing:
-        """What is cleared so far."""
-        return self.checkpoint.clearing if self.checkpoint else Clearing()
+    def treatments(self) -> Treatments:
+        """What is aged so far."""
+        return self.checkpoint.treatments if self.checkpoint else Treatments()
 
     @property
     def folded_until(self) -> int:
-        """How many of the client's messages the summary replaces."""
+        """How many of the client's messages the folded text replaces."""
         return self.checkpoint.folded_until if self.checkpoint else 0
+
+    @property
+    def summarised_until(self) -> int:
+        """How many of the client's messages a model has summarised."""
+        return self.checkpoint.summarised_until if self.checkpoint else 0
 
     @property
     def start(self) -> int:
@@ -45,17 +56,25 @@ class AppliedCheckpoint:
 
 
 def apply_checkpoint(
-    trimmed: Conversation, checkpoint: Checkpoint | None, pipeline: Pipeline
+    trimmed: Conversation, checkpoint: Checkpoint | None, where: Where
 ) -> AppliedCheckpoint:
-    """Clear and fold a trimmed conversation as a checkpoint specifies."""
+    """Age and fold a trimmed conversation as a checkpoint specifies."""
     if checkpoint is None:
-        return AppliedCheckpoint(trimmed, trimmed, (), None)
-    steps = pipeline.repeat(trimmed, checkpoint.clearing)
-    unfolded = steps[-1].conversation if steps else trimmed
-    if not checkpoint.folded_until:
-        return AppliedCheckpoint(unfolded, unfolded, steps, checkpoint)
-    visible = fold(unfolded, index_of(unfolded, checkpoint.folded_until), checkpoint.text)
-    return AppliedCheckpoint(unfolded, visible, (*steps, Step(SUMMARY, visible)), checkpoint)
+        return AppliedCheckpoint(trimmed, trimmed, trimmed, (), None)
+    treatments = checkpoint.treatments
+    media = Treatments(media=treatments.media)
+    others = Treatments(treatments.lines, treatments.short, treatments.calls)
+    unfolded, steps = trimmed, []
+    for name, part in ((AGE_TOOL_OUTPUT, others), (AGE_MEDIA, media)):
+        aged = age(unfolded, part, where if checkpoint.names_places else nowhere)
+        if aged is not unfolded:
+            steps.append(Step(name, aged))
+            unfolded = aged
+    visible = unfolded
+    if checkpoint.text:
+        visible = fold(unfolded, index_of(unfolded, checkpoint.folded_until), checkpoint.text)
+        steps.append(Step(SUMMARY, visible))
+    return AppliedCheckpoint(trimmed, unfolded, visible, tuple(steps), checkpoint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +88,8 @@ class CompactionSession:
     checkpoints: Checkpoints
     trimmed: CompactionResult
     """The request after the trimming stages, before anything else."""
+    where: Where
+    """Returns the note that names the place of a whole tool result of this tenant."""
 
     async def find(self, kind: str = KIND, *, anew: bool = False) -> Checkpoint | None:
         """Return the checkpoint that an earlier request of this conversation stored."""
@@ -90,11 +111,9 @@ class CompactionSession:
                 root=history.root_at(until),
             )
 
-    async def apply_checkpoint(self, checkpoint: Checkpoint | None) -> AppliedCheckpoint:
+    async def apply(self, checkpoint: Checkpoint | None) -> AppliedCheckpoint:
         """Return the conversation with a checkpoint applied."""
-        work = partial(
-            apply_checkpoint, self.trimmed.conversation, checkpoint, self.compaction.policy.pipeline
-        )
+        work = partial(apply_checkpoint, self.trimmed.conversation, checkpoint, self.where)
         size = len(self.compaction.request.body) if checkpoint else 0
         return await run_inline_or_in_thread(work, size)
 
@@ -113,13 +132,3 @@ class CompactionSession:
             steps=(*self.trimmed.steps, *applied.steps),
             label="reused" if applied.folded_until else "none",
         )
-
-    async def adopted(
-        self, checkpoint: Checkpoint, label: str, below: int
-    ) -> CompactionResult | None:
-        """Store a new checkpoint and return the request with it; None if it is not smaller."""
-        outcome = await self.outcome(await self.apply_checkpoint(checkpoint))
-        if outcome.token_count.tokens >= below:
-            return None
-        await self.keep(replace(checkpoint, tokens=outcome.token_count.tokens))
-        return outcome._replace(label=label, is_break=True)

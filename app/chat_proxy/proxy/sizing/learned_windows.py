@@ -1,4 +1,4 @@
-"""Context windows learned from overflow errors, kept across restarts."""
+"""Context windows learned from overflow errors and silent truncation, kept across restarts."""
 
 import struct
 import time
@@ -68,12 +68,16 @@ class LearnedWindows:
         limits = (overflow.limit, overflow.input_limit)
         for address, tokens in zip(self._addresses(base_url, model), limits, strict=True):
             if tokens is not None and is_sane(tokens):
-                lesson = Lesson(tokens, self._clock())
-                self.lessons += 1
-                self._known.put(address, lesson)
-                self._unwritten.put(address, lesson)
-        if self._unwritten:
-            self._write_behind.schedule()
+                self._keep(address, tokens)
+
+    def lower(self, base_url: str, model: str, tokens: int) -> bool:
+        """Learn a whole window that was inferred; return False if one as small is known."""
+        address, _ = self._addresses(base_url, model)
+        known = self._tokens_at(address)
+        if not is_sane(tokens) or (known is not None and known <= tokens):
+            return False
+        self._keep(address, tokens)
+        return True
 
     async def close(self) -> None:
         """Write what is pending."""
@@ -88,6 +92,13 @@ class LearnedWindows:
             found = address(*names, _LIMIT), address(*names, _INPUT_LIMIT)
             self._address_cache.put((base_url, model), found)
         return found
+
+    def _keep(self, address: bytes, tokens: int) -> None:
+        lesson = Lesson(tokens, self._clock())
+        self.lessons += 1
+        self._known.put(address, lesson)
+        self._unwritten.put(address, lesson)
+        self._write_behind.schedule()
 
     def _tokens_at(self, address: bytes) -> int | None:
         lesson = self._known.get(address)

@@ -16,7 +16,7 @@ from chat_proxy.proxy.sizing.model_sizing import ModelSizing, ModelSizings
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers
 from chat_proxy.tokens.calibration import Calibration
 from chat_proxy.tokens.counter import RequestCount
-from chat_proxy.tokens.overheads import CountingRules
+from chat_proxy.tokens.overheads import CountingRules, UpstreamKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,8 @@ class Measured(NamedTuple):
     tokens: int
     window: Window | None
     budget: Budget | None
+    kind: UpstreamKind = "unknown"
+    """The kind of server, if the upstream's listing shows it."""
 
     @property
     def token_count(self) -> TokenCount:
@@ -110,7 +112,7 @@ def _measured(
     rules, window = sizing.rules, sizing.window
     budget = budget_in(window, request, route) if window else None
     tokens = calibration.estimate(count)
-    return Measured(conversation, rules, count, calibration, tokens, window, budget)
+    return Measured(conversation, rules, count, calibration, tokens, window, budget, sizing.kind)
 
 
 def measured_in(

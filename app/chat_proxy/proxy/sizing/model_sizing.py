@@ -10,7 +10,7 @@ from chat_proxy.proxy.routing.model_policy import ModelPolicies
 from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.sizing.context_window import Window, find_window
 from chat_proxy.proxy.sizing.learned_windows import LearnedWindows
-from chat_proxy.tokens.overheads import CountingRules
+from chat_proxy.tokens.overheads import CountingRules, UpstreamKind
 from chat_proxy.upstream.discovery import Windows
 
 REMEMBERED_MODELS = 1_000
@@ -23,6 +23,7 @@ class ModelSizing:
     """How to measure a model's requests, and for how long that is valid."""
 
     rules: CountingRules
+    kind: UpstreamKind
     window: Window | None
     news: int
     until: float
@@ -72,6 +73,6 @@ class ModelSizings:
         )
         rules = self._policies.rules(route.card, route.model, listing.kind)
         until = min(self._clock() + LOOK_SECONDS, self._windows.good_until(route.base_url))
-        made = ModelSizing(rules, window, news, until)
+        made = ModelSizing(rules, listing.kind, window, news, until)
         self._known.put((route.base_url, route.model), made)
         return made

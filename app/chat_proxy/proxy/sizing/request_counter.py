@@ -1,12 +1,9 @@
 """Token counts of a request's conversation, before and after compaction, as its upstream counts."""
 
-from functools import partial
 from math import ceil
 
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.compaction.budget import Budget
-from chat_proxy.compaction.stages.clear_stage import Pressure
 from chat_proxy.proxy.sizing.measure import Measured, TokenCount
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers, definitions_of
 from chat_proxy.tokens.counter import count_request, media_tokens
@@ -42,22 +39,12 @@ class RequestCounter:
         )
         return TokenCount(count, self._measured.calibration.estimate(count))
 
-    def pressure_on(self, conversation: Conversation, budget: Budget) -> Pressure:
-        """Return the sizes that the clear stages compare; call it in a thread."""
-        token_count = self.count_conversation_in_thread(conversation)
-        return Pressure(
-            budget,
-            token_count.sizes,
-            partial(self.count, ratio=token_count.ratio),
-            partial(self._media_of, conversation, token_count.ratio),
-            token_count.tokens - budget.target,
-        )
-
     def count(self, text: str, ratio: float = 1.0) -> int:
         """Return the tokens of a text, times `ratio`."""
         return ceil(self._counter.count(text) * ratio)
 
-    def _media_of(self, conversation: Conversation, ratio: float, index: int) -> list[int]:
+    def media_sizes(self, conversation: Conversation, ratio: float, index: int) -> list[int]:
+        """Return the tokens of each medium of a message, times `ratio`."""
         rules = self._measured.rules
         media = conversation.messages[index].media()
         return [ceil(media_tokens(medium, rules) * ratio) for medium in media]

@@ -11,6 +11,7 @@ from chat_proxy.compaction.checkpoint import Checkpoint
 from chat_proxy.errors import UpstreamError
 from chat_proxy.proxy.session.checkpoints import Checkpoints, Scope
 from chat_proxy.proxy.session.history_hashes import HistoryHashes
+from chat_proxy.proxy.summaries.failure import SummaryFailed
 from chat_proxy.proxy.summaries.fair_slots import FairSlots
 from chat_proxy.store.lease import Leases, renewed
 from chat_proxy.telemetry.logs import WARNING, log, log_exception
@@ -34,15 +35,6 @@ BREAKER_SECONDS = 30.0
 SummaryTask = asyncio.Task[Checkpoint | None]
 _Key = tuple[Scope, bytes, int, str]
 Write = Callable[[], Awaitable[Checkpoint]]
-
-
-class SummaryFailed(Exception):
-    """No summary was written; `reason` comes from a closed set."""
-
-    def __init__(self, reason: str, retry_after: float | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +209,7 @@ class SummaryJobs:
         log(
             "a summary was written",
             folded_messages=checkpoint.folded_until,
-            chars=len(checkpoint.text),
+            chars=len(checkpoint.summary),
             seconds=round(seconds, 2),
         )
         history, until = job.history, checkpoint.until
@@ -234,7 +226,7 @@ class SummaryJobs:
         reach = history.links.index(job.link) + 1
         seams = [seam for seam in history.seams if seam <= reach]
         found = await self._checkpoints.find(job.scope, seams, history.links, PREPARED)
-        return found if found is not None and found.folded_until > job.start else None
+        return found if found is not None and found.summarised_until > job.start else None
 
     def _failed(self, job: SummaryJob, failure: SummaryFailed) -> None:
         """Record a failure and back off for this conversation, longer each time."""

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from chat_proxy.proxy.session.originals import Originals
 from chat_proxy.proxy.summaries.jobs import SummaryJobs
 from chat_proxy.proxy.summaries.tenant_budget import TenantBudget
+from chat_proxy.proxy.summaries.writing.ability import SummaryAbility
 from chat_proxy.registry.registry import ModelRegistry
 from chat_proxy.telemetry.metrics import Metrics
 from chat_proxy.upstream.client import Upstream
@@ -17,8 +17,8 @@ class SummaryServices:
 
     jobs: SummaryJobs
     tenant_budget: TenantBudget
+    ability: SummaryAbility
     upstream: Upstream
     windows: Windows
     registry: ModelRegistry
-    originals: Originals
     metrics: Metrics

@@ -5,20 +5,14 @@ A token is a character here, and every medium weighs the same.
 
 import copy
 import json
-from collections.abc import Callable
 
-import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.message import Message
 from chat_proxy.chat.result_texts import texts_in
-from chat_proxy.compaction.clearing import Clearing
-from chat_proxy.compaction.pipeline import Pipeline, Relieved
-from chat_proxy.compaction.stages.clear_old_media import ClearOldMediaPolicy
-from chat_proxy.compaction.stages.clear_old_tool_output import ClearOldToolOutputPolicy
-from chat_proxy.compaction.stages.clear_stage import Pressure
+from chat_proxy.compaction.pipeline import Pipeline
 from chat_proxy.compaction.stages.limit_vision_history import LimitVisionHistoryPolicy
 from chat_proxy.compaction.stages.order import StagePolicies, trimming_stages
 from chat_proxy.compaction.stages.stage import StageContext
@@ -37,17 +31,12 @@ from tests.unit.chat.shapes import (
     text,
     user,
 )
-from tests.unit.compaction.stages.pressing import MEDIUM_TOKENS, busy_messages, folded, pressure_on
+from tests.unit.compaction.examples import busy_messages, embedded
 
 _HEALTH = [HealthCheck.too_slow, HealthCheck.filter_too_much]
-thorough = settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=_HEALTH,
-)
+thorough = settings(max_examples=40, deadline=None, suppress_health_check=_HEALTH)
 
-TRIGGER = 300
-WINDOW = 600
+MEDIUM_TOKENS = 1_000
 
 _outputs = st.sampled_from(["", "20C", "x" * 40, "é\n" * 60, "line\n" * 80, "half \ud83d" * 30])
 _contents = st.one_of(
@@ -63,7 +52,7 @@ _extra: st.SearchStrategy[Fields] = st.sampled_from(
 def groups(draw: st.DrawFn) -> list[Fields]:
     """Return a question, an answer, or a step of one or more calls with all their results."""
     kind = draw(
-        st.sampled_from(["user", "user", "says", "step", "step", "step", "system", "folded"])
+        st.sampled_from(["user", "user", "says", "step", "step", "step", "system", "embed"])
     )
     extra = draw(_extra)
     if kind == "user":
@@ -72,8 +61,8 @@ def groups(draw: st.DrawFn) -> list[Fields]:
         return [says("ok", reasoning_content="why", **extra)]
     if kind == "system":
         return [system("A late word")]
-    if kind == "folded":
-        return [says(f"a {folded('f', draw(_outputs))} b {folded('skill', 'z' * 60)} c")]
+    if kind == "embed":
+        return [says(f"a {embedded('f', draw(_outputs))} b {embedded('skill', 'z' * 60)} c")]
     names = [f"{draw(st.integers(0, 10**6))}-{number}" for number in range(draw(st.integers(1, 3)))]
     return [calls(*names, **extra), *({**result(name, draw(_contents)), **extra} for name in names)]
 
@@ -94,26 +83,17 @@ any_histories = st.one_of(
 
 
 @st.composite
-def policies(draw: st.DrawFn) -> StagePolicies:
+def policies(draw: st.DrawFn, *, limits_vision: bool = True) -> StagePolicies:
     """Return policies whose limits are so small that most conversations are beyond them."""
-    small = st.integers(0, 2)
     exempt = st.sampled_from([frozenset[str](), frozenset({"f"})])
     return StagePolicies(
-        LimitVisionHistoryPolicy(enabled=True, keep_system=True, keep_last_n_turns=draw(small)),
+        LimitVisionHistoryPolicy(
+            enabled=limits_vision, keep_system=True, keep_last_n_turns=draw(st.integers(0, 2))
+        ),
         StripMediaPolicy(enabled=True),
         TruncateToolOutputPolicy(
             enabled=True, max_bytes=draw(st.integers(1, 150)), exempt_tools=draw(exempt)
         ),
-        ClearOldToolOutputPolicy(
-            enabled=True,
-            protect_tokens=draw(st.sampled_from([0, 30, 120])),
-            minimum_tokens=draw(st.sampled_from([0, 1, 50])),
-            protect_turns=draw(small),
-            protected_tools=frozenset({"skill"}),
-            keep_results=draw(small),
-            old_max_bytes=draw(st.integers(1, 80)),
-        ),
-        ClearOldMediaPolicy(enabled=True, keep_user_media=draw(small), keep_tool_media=draw(small)),
     )
 
 
@@ -131,29 +111,8 @@ def tokens(given: Conversation) -> int:
     )
 
 
-def pressure(given: Conversation) -> Pressure:
-    goal = int(TRIGGER * 0.6)
-    return pressure_on(given, window=WINDOW, trigger=TRIGGER, excess=tokens(given) - goal)
-
-
-def relieve(pipeline: Pipeline, given: Conversation, done: Clearing = Clearing()) -> Relieved:  # noqa: B008 - frozen
-    return pipeline.relieve(given, done, pressure)
-
-
-def trimmed(pipeline: Pipeline, context: StageContext, given: Conversation) -> Conversation:
-    return pipeline.trim(given, context).conversation
-
-
-def relieved(pipeline: Pipeline, _: StageContext, given: Conversation) -> Conversation:
-    return relieve(pipeline, given).conversation
-
-
-def both(pipeline: Pipeline, context: StageContext, given: Conversation) -> Conversation:
-    return relieve(pipeline, trimmed(pipeline, context, given)).conversation
-
-
-Way = Callable[[Pipeline, StageContext, Conversation], Conversation]
-ways = pytest.mark.parametrize("way", [relieved, both])
+def trimmed(policy: StagePolicies, context: StageContext, given: Conversation) -> Conversation:
+    return Pipeline(policy).trim(given, context).conversation
 
 
 def dumped(given: Conversation) -> list[str]:
@@ -162,6 +121,10 @@ def dumped(given: Conversation) -> list[str]:
 
 def others_of(fields: Fields) -> Fields:
     return {name: value for name, value in fields.items() if name != "content"}
+
+
+def texts(fields: Fields) -> list[str]:
+    return [words for _, words in texts_in(Message(fields))]
 
 
 @settings(thorough, max_examples=200)
@@ -179,29 +142,27 @@ def test_what_a_stage_leaves_alone_at_a_glance_it_leaves_alone(
         assert stage(before, context).conversation is before
 
 
-@ways
 @thorough
 @given(any_histories, policies(), contexts)
 def test_nothing_ever_becomes_larger(
-    way: Way, messages: list[Fields], policy: StagePolicies, context: StageContext
+    messages: list[Fields], policy: StagePolicies, context: StageContext
 ) -> None:
     before = conversation(*messages)
 
-    after = way(Pipeline(policy), context, before)
+    after = trimmed(policy, context, before)
 
     assert tokens(after) <= tokens(before)
     assert len(after) <= len(before)
 
 
-@ways
 @thorough
 @given(any_histories, policies(), contexts)
 def test_the_clients_own_messages_are_never_changed(
-    way: Way, messages: list[Fields], policy: StagePolicies, context: StageContext
+    messages: list[Fields], policy: StagePolicies, context: StageContext
 ) -> None:
     kept = copy.deepcopy(messages)
 
-    way(Pipeline(policy), context, conversation(*messages))
+    trimmed(policy, context, conversation(*messages))
 
     assert messages == kept
 
@@ -211,22 +172,16 @@ def test_the_clients_own_messages_are_never_changed(
 def test_no_stage_fails_on_any_message(
     messages: list[Fields], policy: StagePolicies, context: StageContext
 ) -> None:
-    pipeline = Pipeline(policy)
-
-    trim = pipeline.trim(conversation(*messages), context)
-
-    assert trim.failures == ()
-    assert relieve(pipeline, trim.conversation).failures == ()
+    assert Pipeline(policy).trim(conversation(*messages), context).failures == ()
 
 
-@ways
 @thorough
 @given(any_histories, policies(), contexts)
 def test_what_stays_keeps_its_place_and_all_fields_but_the_content(
-    way: Way, messages: list[Fields], policy: StagePolicies, context: StageContext
+    messages: list[Fields], policy: StagePolicies, context: StageContext
 ) -> None:
-    """BUGS 42: role, name, ids, calls, reasoning and fields that nobody knows."""
-    after = way(Pipeline(policy), context, conversation(*messages))
+    """BUGS 42: role, name, ids, calls, reasoning and unknown fields."""
+    after = trimmed(policy, context, conversation(*messages))
 
     origins = [origin for origin in after.origins if origin is not None]
     assert len(origins) == len(after)
@@ -236,16 +191,15 @@ def test_what_stays_keeps_its_place_and_all_fields_but_the_content(
         assert list(fields) == list(messages[origin])
 
 
-@ways
 @thorough
 @given(any_histories, policies(), contexts)
 def test_pairs_are_kept_or_go_as_one(
-    way: Way, messages: list[Fields], policy: StagePolicies, context: StageContext
+    messages: list[Fields], policy: StagePolicies, context: StageContext
 ) -> None:
     """BUGS 1, 2: of a call and its results all are there or none; system messages may stay."""
     before = conversation(*messages)
 
-    after = way(Pipeline(policy), context, before)
+    after = trimmed(policy, context, before)
 
     kept = set(after.origins)
     for group in before.groups:
@@ -253,19 +207,18 @@ def test_pairs_are_kept_or_go_as_one(
         assert all(there) or not any(there)
 
 
-@ways
 @thorough
 @given(any_histories, policies(), contexts)
 def test_instructions_and_the_current_question_are_kept(
-    way: Way, messages: list[Fields], policy: StagePolicies, context: StageContext
+    messages: list[Fields], policy: StagePolicies, context: StageContext
 ) -> None:
-    """BUGS 23, 32, 38, 46: they keep their bytes, but for media that the model cannot see."""
+    """BUGS 23, 32, 38, 46: they keep their bytes, except media that the model cannot see."""
     before = conversation(*messages)
     turn = before.current_turn
     sacred = {*range(before.instructions), *(turn.users if turn else ())}
     late = {at for at, message in enumerate(before.messages) if message.is_instruction}
 
-    after = way(Pipeline(policy), context, before)
+    after = trimmed(policy, context, before)
 
     now = dict(zip(after.origins, after.fields, strict=True))
     assert all(set(texts(messages[at])) <= set(texts(now[at])) for at in sacred | late)
@@ -273,128 +226,25 @@ def test_instructions_and_the_current_question_are_kept(
         assert all(now[at] is messages[at] for at in sacred)
 
 
-def texts(fields: Fields) -> list[str]:
-    return [words for _, words in texts_in(Message(fields))]
-
-
 @thorough
 @given(any_histories, policies(), contexts)
 def test_trimming_twice_is_trimming_once(
     messages: list[Fields], policy: StagePolicies, context: StageContext
 ) -> None:
-    pipeline = Pipeline(policy)
-
-    once = trimmed(pipeline, context, conversation(*messages))
-    twice = trimmed(pipeline, context, once)
+    once = trimmed(policy, context, conversation(*messages))
+    twice = trimmed(policy, context, once)
 
     assert dumped(twice) == dumped(once)
 
 
 @thorough
-@given(any_histories, policies(), contexts)
-def test_clearing_twice_is_clearing_once(
-    messages: list[Fields], policy: StagePolicies, context: StageContext
-) -> None:
-    pipeline = Pipeline(policy)
-
-    once = relieve(pipeline, trimmed(pipeline, context, conversation(*messages)))
-
-    assert pipeline.repeat(once.conversation, once.clearing) == ()
-
-
-@thorough
-@given(any_histories, policies())
-def test_repeating_gives_what_deciding_gave(messages: list[Fields], policy: StagePolicies) -> None:
-    """BUGS 21, 44: what is kept of a decision is all that is needed to do it again."""
-    pipeline = Pipeline(policy)
-    before = conversation(*messages)
-
-    decided = relieve(pipeline, before)
-    kept = Clearing.from_lists(json.loads(json.dumps(decided.clearing.as_lists())))
-    steps = pipeline.repeat(conversation(*copy.deepcopy(messages)), kept)
-
-    assert dumped(steps[-1].conversation if steps else before) == dumped(decided.conversation)
-
-
-def without_media(messages: list[Fields]) -> list[Fields]:
-    return [
-        {**message, "content": [part for part in message["content"] if part["type"] == "text"]}
-        if isinstance(message["content"], list)
-        else message
-        for message in messages
-    ]
-
-
-@thorough
-@given(histories, policies())
-def test_deciding_again_at_once_clears_nothing_more(
-    messages: list[Fields], policy: StagePolicies
-) -> None:
-    """BUGS 7: a compaction that has done what it could does not find more the next time.
-
-    Without media: the note that one leaves in a result is a few tokens more of tool output.
-    """
-    pipeline = Pipeline(policy)
-
-    once = relieve(pipeline, conversation(*without_media(messages)))
-    twice = relieve(pipeline, once.conversation, once.clearing)
-
-    assert twice.clearing == once.clearing
-    assert twice.conversation is once.conversation
-
-
-def without_vision_limit(policy: StagePolicies) -> StagePolicies:
-    """Return the policy that leaves turns alone: a new image must not move what was sent before."""
-    limit = LimitVisionHistoryPolicy(enabled=False, keep_system=True, keep_last_n_turns=0)
-    return StagePolicies(
-        limit,
-        policy.strip_media,
-        policy.truncate_tool_output,
-        policy.clear_old_tool_output,
-        policy.clear_old_media,
-    )
-
-
-@thorough
-@given(any_histories, any_histories, policies(), contexts)
+@given(any_histories, any_histories, policies(limits_vision=False), contexts)
 def test_a_grown_conversation_begins_with_the_same_bytes(
     messages: list[Fields], more: list[Fields], policy: StagePolicies, context: StageContext
 ) -> None:
-    """BUGS 21, 22."""
-    pipeline = Pipeline(without_vision_limit(policy))
-    first = relieve(pipeline, trimmed(pipeline, context, conversation(*messages)))
+    """BUGS 21, 22"""
+    before = trimmed(policy, context, conversation(*messages))
 
-    grown = trimmed(pipeline, context, conversation(*messages, *more))
-    steps = pipeline.repeat(grown, first.clearing)
+    grown = trimmed(policy, context, conversation(*messages, *more))
 
-    now = steps[-1].conversation if steps else grown
-    assert dumped(now)[: len(messages)] == dumped(first.conversation)
-    assert dumped(now)[len(messages) :] == dumped(grown)[len(messages) :]
-
-
-@thorough
-@given(
-    leading,
-    st.lists(st.lists(groups(), min_size=1, max_size=3), min_size=2, max_size=6),
-    policies(),
-)
-def test_in_any_order_of_growth_only_a_compaction_moves_the_prefix(
-    head: list[Fields], growth: list[list[list[Fields]]], policy: StagePolicies
-) -> None:
-    """BUGS 21, 22: every request repeats what all before it decided, and adds to it when over."""
-    pipeline = Pipeline(without_vision_limit(policy))
-    messages = copy.deepcopy(head)
-    sent: list[str] = []
-    done = Clearing()
-    for parts in growth:
-        messages += flat(parts)
-        now = trimmed(pipeline, StageContext(), conversation(*messages))
-        steps = pipeline.repeat(now, done)
-        now = steps[-1].conversation if steps else now
-        assert dumped(now)[: len(sent)] == sent
-        if tokens(now) >= TRIGGER:
-            outcome = relieve(pipeline, now, done)
-            assert outcome.clearing.results >= done.results
-            assert outcome.clearing.media >= done.media
-            done, now = outcome.clearing, outcome.conversation
-        sent = dumped(now)
+    assert dumped(grown)[: len(messages)] == dumped(before)

@@ -2,11 +2,14 @@
 
 import html
 import json
+from collections.abc import Mapping
 from hashlib import sha256
+from types import MappingProxyType
 
 from chat_proxy.chat.message import Message
 from chat_proxy.chat.result_texts import texts_in
 from chat_proxy.compaction.stages.stage import StageContext, StageResult
+from chat_proxy.compaction.stages.tool_rules import ToolRule
 from chat_proxy.compaction.stages.truncate_tool_output import (
     TruncateToolOutput,
     TruncateToolOutputPolicy,
@@ -29,8 +32,13 @@ def truncate(
     max_bytes: int = 200,
     exempt: tuple[str, ...] = (),
     context: StageContext = NOTHING,
+    recent: int = 0,
+    old_max_bytes: int = 100,
+    rules: Mapping[str, ToolRule] = MappingProxyType({}),
 ) -> StageResult:
-    policy = TruncateToolOutputPolicy(True, max_bytes, frozenset(exempt))
+    policy = TruncateToolOutputPolicy(
+        True, max_bytes, frozenset(exempt), recent, old_max_bytes, tuple(rules.items())
+    )
     return TruncateToolOutput(policy)(conversation(*messages), context)
 
 

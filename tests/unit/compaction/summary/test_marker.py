@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.compaction.summary.fold import fold, folded_text
+from chat_proxy.compaction.summary.fold import fold
+from chat_proxy.compaction.summary.fold_text import FoldContent, fold_text
 from chat_proxy.compaction.summary.marker import (
     Returned,
     add_marker,
     find_returned,
-    marker_line,
     signed_text,
 )
 from tests.unit.chat.shapes import (
@@ -39,9 +39,6 @@ def test_a_marker_is_the_last_line_of_a_text() -> None:
 
     mac = sign(signed_text("a summary", 37))
     assert marked == f"a summary\n[chat-proxy checkpoint covered=37 mac={mac}]"
-    assert folded_text("s", [], marker_line(2, sign(signed_text(folded_text("s", []), 2)))) == (
-        add_marker(folded_text("s", []), 2, sign)
-    )
 
 
 def test_no_two_texts_and_counts_are_signed_alike() -> None:
@@ -118,10 +115,10 @@ def test_a_marker_that_only_the_user_wrote_is_never_signed_for() -> None:
 def test_every_folded_text_is_found_again(
     words: str, covered: int, history: list[dict[str, Any]]
 ) -> None:
-    marked = add_marker(folded_text(words, [words]), covered, sign)
+    text = fold_text(FoldContent([], {}, words, (words,)), 10_000, len)
     talk = conversation(*history)
 
-    folded = fold(talk, talk.instructions, marked)
+    folded = fold(talk, talk.instructions, add_marker(text, covered, sign))
 
     found = find_returned(folded, sign)
-    assert found == Returned(talk.instructions, covered, folded_text(words, [words]))
+    assert found == Returned(talk.instructions, covered, text)

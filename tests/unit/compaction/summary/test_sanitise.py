@@ -1,10 +1,12 @@
+import base64
+import textwrap
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.compaction.summary.sanitise import PAYLOAD_NOTE, sanitised, without_control_tokens
+from chat_proxy.compaction.summary.sanitise import sanitised, without_control_tokens
 
 TOKENS = [
     "<|im_start|>",
@@ -96,7 +98,16 @@ def test_no_token_is_left_and_only_blanks_are_added(text: str) -> None:
 def test_an_inert_text_has_no_payload_token_or_broken_character() -> None:
     given = f"<|turn>see {'QUJD' * 100} and data:image/png;base64,AAAA \ud83d"
 
-    assert sanitised(given) == f"< |turn>see {PAYLOAD_NOTE} and [image: image/png] \ufffd"
+    size = "[base64 removed: 300 bytes]"
+    assert sanitised(given) == f"< |turn>see {size} and [image: image/png] \ufffd"
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\\n"])
+def test_a_note_says_how_many_bytes_the_lines_encoded(line_end: str) -> None:
+    lines = base64.b64encode(bytes(range(256)))
+    wrapped = line_end.join(textwrap.wrap(lines.decode(), 76))
+
+    assert sanitised(f"see {wrapped}") == "see [base64 removed: 256 bytes]"
 
 
 @pytest.mark.parametrize("line", ["-" * 300, r"src\/app\/chat\/media\/pieces_of_parts"])

@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_proxy.chat.message import Message
-from chat_proxy.compaction.summary.transcript import transcript, transcript_prompt
+from chat_proxy.compaction.summary.transcript import (
+    originals_prompt,
+    transcript,
+    transcript_prompt,
+)
 from chat_proxy.compaction.summary.validation.reasoning import without_leading_thoughts
 from tests.unit.chat.shapes import (
     PIXEL,
@@ -159,7 +163,9 @@ def test_payloads_inside_of_text_do_not_leave(payload: str, place: str) -> None:
 
     assert payload[:20] not in shown
     assert payload[-8:] not in shown
-    assert shown.count("removed]") + shown.count("[image:") + shown.count("[document:") == 3
+    assert (
+        shown.count("[base64 removed: ") + shown.count("[image:") + shown.count("[document:") == 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -237,3 +243,20 @@ def test_an_earlier_summary_stands_in_a_frame_at_the_beginning() -> None:
     assert content.startswith(
         f"<<<summary {NONCE}>>>\n## Goal\n- x < |im_end|> << <end …>>>\n<<<end {NONCE}>>>\nT\n"
     )
+
+
+def test_originals_stand_before_the_instruction_and_are_data() -> None:
+    """DESIGN 1.12: what the prompt shows cut is shown whole to the summariser."""
+    shown = written(result("1", "20C"))
+
+    prompt = originals_prompt("Summarise.", shown, NONCE)
+
+    head, _, rest = prompt.partition(shown)
+    assert "originals" in head
+    assert f"<<<role {NONCE}>>>" in head
+    assert "never an instruction" in head.replace("\n", " ")
+    assert rest == "\n\nSummarise."
+
+
+def test_without_originals_the_instruction_stands_alone() -> None:
+    assert originals_prompt("Summarise.", "", NONCE) == "Summarise."

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.checkpoint import Checkpoint
-from chat_proxy.compaction.clearing import Clearing
 from chat_proxy.proxy.session.checkpoints import (
     ASK_AGAIN_SECONDS,
     KIND,
@@ -71,7 +71,7 @@ def seams(history: Sequence[bytes]) -> range:
 
 
 def checkpoint(until: int, text: str = "") -> Checkpoint:
-    return Checkpoint(until, Clearing(), 1_000, until if text else 0, text, text)
+    return Checkpoint(until, Treatments(), 1_000, until if text else 0, text, text)
 
 
 async def keep_whole(checkpoints: Checkpoints, history: Sequence[bytes]) -> None:

@@ -101,6 +101,40 @@ async def test_the_newest_lesson_counts(told: int) -> None:
         assert await windows.of(URL, "m") == LearnedLimits(told, None)
 
 
+async def test_a_window_that_was_inferred_only_lowers() -> None:
+    store = MonitoredStore()
+    async with windows_in(store) as windows:
+        news = [windows.lower(URL, "m", tokens) for tokens in (8_192, 8_192, 16_384, 4_096)]
+
+        assert news == [True, False, False, True]
+        assert await windows.of(URL, "m") == LearnedLimits(4_096, None)
+        assert windows.lessons == 2
+
+
+async def test_an_inferred_window_is_kept_as_one_that_was_told(tmp_path: Path) -> None:
+    async with _sqlite(tmp_path) as store, windows_in(store) as windows:
+        windows.lower(URL, "m", 4_096)
+    async with _sqlite(tmp_path) as store, windows_in(store) as windows:
+        assert await windows.of(URL, "m") == LearnedLimits(4_096, None)
+        assert not windows.lower(URL, "m", 8_192)
+
+
+async def test_an_inferred_window_may_be_larger_when_the_last_one_is_forgotten() -> None:
+    clock = Clock()
+    async with windows_in(MonitoredStore(), clock) as windows:
+        windows.lower(URL, "m", 4_096)
+        clock.now += WEEK + 1
+
+        assert windows.lower(URL, "m", 8_192)
+
+
+@pytest.mark.parametrize("tokens", [-1, 0, 63, 10**12])
+async def test_an_inferred_window_that_cannot_be_is_not_learned(tokens: int) -> None:
+    async with windows_in(MonitoredStore()) as windows:
+        assert not windows.lower(URL, "m", tokens)
+        assert await windows.of(URL, "m") is None
+
+
 @pytest.mark.parametrize(
     "overflow",
     [

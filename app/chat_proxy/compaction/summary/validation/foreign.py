@@ -41,9 +41,9 @@ def without_foreign(text: str, source: str) -> tuple[str, int]:
     return text, len(foreign)
 
 
-def is_key(text: str) -> bool:
-    """Return whether a word begins like the API keys of well-known services."""
-    return _KEY.match(text) is not None
+def without_keys(text: str) -> str:
+    """Return the text with a note in place of everything that begins like a well-known API key."""
+    return _KEY.sub(NOTE, text)
 
 
 def _core(found: str) -> str:

@@ -1,17 +1,28 @@
 """Check whether an answer is a usable summary, and clean it."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final, Literal
 
-from chat_proxy.compaction.summary.prompt import PROGRESS, SECTIONS
 from chat_proxy.compaction.summary.sanitise import sanitised
 from chat_proxy.compaction.summary.validation.foreign import without_foreign
+from chat_proxy.compaction.summary.validation.grounding import is_grounded, known_share
+from chat_proxy.compaction.summary.validation.language import has_foreign_script
 from chat_proxy.compaction.summary.validation.reasoning import (
     holds_tool_protocol,
     without_reasoning,
 )
+from chat_proxy.compaction.summary.validation.sections import (
+    Bodies,
+    bodies_in,
+    content_of,
+    key_of,
+    missing_in,
+    written,
+)
+from chat_proxy.compaction.summary.validation.task import SummaryTask
 
 Reason = Literal[
     "",
@@ -22,13 +33,23 @@ Reason = Literal[
     "tool_calls",
     "refusal",
     "sections",
-    "no_gain",
     "foreign",
+    "no_gain",
+    "too_short",
+    "language",
+    "ungrounded",
 ]
 
 LARGEST_SHARE: Final = 0.6
 MOST_FOREIGN: Final = 5
+MAX_LEAST_TOKENS: Final = 40
+"""The least tokens of content in the summary of a span of any size."""
+GOAL_SHARE: Final = 1 / 3
+"""The least share of a new goal's words that the user or the earlier summary must have used."""
 
+_MIN_LEAST_TOKENS = 8
+_CHARS_PER_TOKEN = 4
+_FENCE = "```"
 _REASON_OF_FINISH: dict[str, Reason] = {
     "length": "length",
     "max_tokens": "length",
@@ -45,13 +66,6 @@ _REFUSAL = re.compile(
     r"|lo siento|desculpe|mi dispiace|извините|抱歉|对不起|很抱歉|我无法|申し訳|すみません|죄송)",
     re.IGNORECASE,
 )
-_HEADING = re.compile(
-    r"[ \t]*+(?P<mark>#{1,6}+[ \t]*+(?:\*\*|__)?+|\*\*|__)?+(?:\d{1,2}[.)][ \t]*+)?+"
-    r"(?P<title>[A-Za-z][A-Za-z&; -]{2,40}+)(?:\([^()\n]{0,80}\))?+"
-    r"[ \t*_]*+(?P<colon>[:\uff1a]?+)[ \t*_]*+(?P<rest>.*)"
-)
-_AND = re.compile(r"&amp;|&|\band\b")
-_NO_CONTENT = re.compile(r"[\W_]*+(?:none|n/a|nothing)?[\W_]*+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +92,25 @@ class Verdict:
         return not self.reason
 
 
-def verdict(
-    answer: SummaryAnswer, span_text: str, replaced_tokens: int, count: Callable[[str], int]
-) -> Verdict:
-    """Check an answer; `span_text` is everything that the model was given to summarise."""
+def verdict(answer: SummaryAnswer, task: SummaryTask, count: Callable[[str], int]) -> Verdict:
+    """Check an answer to a task; `count` returns the tokens of a text."""
     content = without_reasoning(answer.text)
     reason = _reason_of_finish(answer) or _reason_of_no_content(answer.text, content)
     if reason:
         return Verdict("", reason)
-    lines = list(_sections(content))
-    missing = _missing(lines)
-    if missing:
-        return _verdict_on_missing(answer.text, content, missing)
-    if not any(_has_content(line) for line in lines):
-        return Verdict("", "empty")
-    text, foreign = without_foreign(sanitised(_unfenced("\n".join(lines))), span_text)
-    if foreign > MOST_FOREIGN:
-        return Verdict("", "foreign")
-    if count(text) >= LARGEST_SHARE * replaced_tokens:
-        return Verdict("", "no_gain")
-    return Verdict(text)
+    bodies = bodies_in(content, task.sections)
+    missing = missing_in(bodies, task.sections)
+    is_plain = not task.sections or 2 * len(missing) > len(task.sections)
+    if is_plain:
+        reason = _reason_of_plain_text(answer.text, content, bodies)
+        if not reason and task.sections and task.needs_sections:
+            return Verdict("", "sections", missing)
+    text = _unfenced(content) if is_plain else written(bodies, task.sections)
+    text, foreign = without_foreign(sanitised(text), _given(task))
+    reason = reason or _reason_of_content(text, foreign, task, count)
+    if reason:
+        return Verdict("", reason)
+    return Verdict(text if is_plain else _with_grounded_goal(text, task))
 
 
 def _reason_of_finish(answer: SummaryAnswer) -> Reason:
@@ -116,64 +129,78 @@ def _reason_of_no_content(whole: str, content: str) -> Reason:
     return "only_reasoning" if whole.strip() else "empty"
 
 
-def _verdict_on_missing(whole: str, content: str, missing: tuple[str, ...]) -> Verdict:
-    """Return the verdict on missing sections: only a real attempt is worth a repair request."""
-    if len(missing) == len(SECTIONS):
-        if holds_tool_protocol(whole):
-            return Verdict("", "tool_calls")
-        if _REFUSAL.match(content):
-            return Verdict("", "refusal")
-    return Verdict("", "sections", missing)
+def _reason_of_plain_text(whole: str, content: str, bodies: Bodies) -> Reason:
+    """Return why a text is no attempt at a summary, so that asking for sections is no use."""
+    if bodies:
+        return ""
+    if holds_tool_protocol(whole):
+        return "tool_calls"
+    return "refusal" if _REFUSAL.match(content) else ""
 
 
-def _sections(content: str) -> Iterator[str]:
-    """Yield the lines from the first heading on, with normalised headings."""
-    has_begun = False
-    for line in content.splitlines():
-        name, rest = _heading_in(line)
-        has_begun = has_begun or bool(name)
-        if name:
-            yield f"### {name}" if name in PROGRESS else f"## {name}"
-            if rest:
-                yield f"- {rest}"
-        elif has_begun:
-            yield line.rstrip()
+def _reason_of_content(
+    text: str, foreign: int, task: SummaryTask, count: Callable[[str], int]
+) -> Reason:
+    """Return why a text cannot stand for the task's span."""
+    content = content_of(text)
+    if not content:
+        return "empty"
+    if foreign > MOST_FOREIGN:
+        return "foreign"
+    if count(text) >= LARGEST_SHARE * task.replaced_tokens:
+        return "no_gain"
+    return "" if task.has_wish else _reason_of_meaning(content, task, count)
 
 
-def _heading_in(line: str) -> tuple[str, str]:
-    """Return the section that a line begins, in any markup, and the rest of the line."""
-    match = _HEADING.match(line)
-    name = _NAME_OF_KEY.get(_key(match["title"])) if match else None
-    if not match or not name:
-        return "", ""
-    is_heading = match["colon"] or (match["mark"] and not match["rest"])
-    return (name, match["rest"].strip()) if is_heading else ("", "")
+def _reason_of_meaning(content: str, task: SummaryTask, count: Callable[[str], int]) -> Reason:
+    """Return why the content cannot be what the task's span is about."""
+    if count(content) < _least_tokens(task):
+        return "too_short"
+    if has_foreign_script(content, task.dialogue):
+        return "language"
+    if not (_is_mostly_media(task) or is_grounded(content, _given(task))):
+        return "ungrounded"
+    return ""
 
 
-def _key(title: str) -> str:
-    """Return a title for comparison: without case, "and", "&", hyphens and plural."""
-    words = _AND.sub(" ", title.lower()).replace("-", " ").split()
-    return " ".join(words).rstrip("s")
+def _least_tokens(task: SummaryTask) -> int:
+    """Return the least tokens of content: a hundredth of the span's text, within bounds.
+
+    A span of a few words may have a summary of fewer.
+    """
+    span = min(task.replaced_tokens, len(task.span_text) // _CHARS_PER_TOKEN)
+    return min(MAX_LEAST_TOKENS, max(span // 100, min(_MIN_LEAST_TOKENS, span // 10)))
 
 
-_NAME_OF_KEY = {_key(name): name for name in (*SECTIONS, *PROGRESS)}
+def _is_mostly_media(task: SummaryTask) -> bool:
+    """Return whether the model saw pictures rather than texts: no text then grounds a summary.
+
+    A token of text has a byte at least, and about four in most languages.
+    """
+    return len(task.span_text.encode(errors="replace")) < task.replaced_tokens
 
 
-def _missing(lines: list[str]) -> tuple[str, ...]:
-    """Return the sections without a heading; any subsection of Progress counts as Progress."""
-    found = {line.lstrip("# ") for line in lines if line.startswith("#")}
-    if found.intersection(PROGRESS):
-        found.add("Progress")
-    return tuple(name for name in SECTIONS if name not in found)
+def _given(task: SummaryTask) -> str:
+    """Return everything that the model saw."""
+    return f"{task.instructions}\n{task.previous}\n{task.span_text}"
 
 
-def _has_content(line: str) -> bool:
-    return not line.startswith("#") and not _NO_CONTENT.fullmatch(line)
+def _with_grounded_goal(text: str, task: SummaryTask) -> str:
+    """Return a summary with the earlier goal if the new one is invented or absent."""
+    goal = next((it.title for it in task.sections if key_of(it.title) == "goal"), "")
+    found = bodies_in(task.previous, task.sections).get(goal, ())
+    earlier = list(takewhile(lambda line: not line.startswith("#"), found))
+    if not content_of("\n".join(earlier)):
+        return text
+    bodies = bodies_in(text, task.sections)
+    new = content_of("\n".join(bodies.get(goal, ())))
+    if new and known_share(new, f"{task.user_text}\n{task.previous}") >= GOAL_SHARE:
+        return text
+    return written({**bodies, goal: earlier}, task.sections)
 
 
-def _unfenced(text: str) -> str:
-    """Drop the end of a code fence that was opened before the first heading."""
-    text = text.strip()
-    if text.endswith("\n```") and text.count("```") % 2:
-        return text[:-3].rstrip()
-    return text
+def _unfenced(content: str) -> str:
+    """Drop a code fence around a whole text."""
+    first, _, rest = content.partition("\n")
+    inside, _, last = rest.rpartition("\n")
+    return inside.strip() if first.startswith(_FENCE) and last == _FENCE else content

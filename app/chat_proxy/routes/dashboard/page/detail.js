@@ -25,6 +25,7 @@ function what(message) {
   if (message.change === "dropped") parts.push(`not sent (${stages})`);
   else if (stages) parts.push(stages);
   if (message.change === "added") parts.push("put in by the proxy");
+  if (message.reason) parts.push(message.reason);
   return parts.join(" · ");
 }
 
@@ -46,6 +47,11 @@ function side(title, messages, whole) {
 function stages(found) {
   const chips = found.stages.map(({ stage, messages: [before, after] }) =>
     el("li", {}, chip(`${stageName(stage)}: ${before === after ? "less inside the messages" : `${before} → ${after} messages`}`, "accent")));
+  if (found.plan) {
+    const { form, target, limit } = found.plan;
+    chips.push(el("li", {}, chip(`plan: ${form}, target ${exact(target)}, limit ${exact(limit)}`, "accent")));
+  }
+  if (found.unfit) chips.push(el("li", {}, chip(found.unfit, "bad")));
   return el("ul", { class: "stages" }, ...(chips.length ? chips : [el("li", {}, chip("no stage changed anything"))]));
 }
 

@@ -58,6 +58,7 @@ function done(row) {
   const chips = [chip(words, kind)];
   if (row.is_break) chips.push(chip("▼ compacted", "warn"));
   chips.push(...row.stages.filter((stage) => !isTold(stage)).map((stage) => chip(stageName(stage))));
+  if (row.unfit) chips.push(chip(row.unfit, "bad"));
   if (row.replays) chips.push(chip(`${row.replays} × too long`, "warn"));
   chips.push(...row.failed_stages.map((stage) => chip(`${stageName(stage)} failed`, "bad")));
   return el("span", { class: "done" }, ...chips);

@@ -6,34 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.compaction.summary.prompt import OUTLINE, SECTIONS
-from chat_proxy.compaction.summary.validation.foreign import NOTE, is_key, without_foreign
+from chat_proxy.compaction.summary.prompt import OUTLINE, TALK_OUTLINE
 from chat_proxy.compaction.summary.validation.validate import SummaryAnswer, Verdict, verdict
 from chat_proxy.tokens.token_counter import rough_tokens
-
-GOOD = """## Goal
-- Fix the build
-## Constraints & Preferences
-- Never touch main
-## Progress
-### Done
-- read app/main.py
-### In Progress
-- (none)
-### Blocked
-- (none)
-## Key Decisions
-- (none)
-## Next Steps
-- run the tests
-## Critical Context
-- OSError: gone
-## Relevant Files
-- app/main.py"""
-
-
-def judge(text: str, span: str = "", replaced: int = 10_000) -> Verdict:
-    return verdict(SummaryAnswer(text), span, replaced, rough_tokens)
+from tests.unit.chat.shapes import user
+from tests.unit.compaction.summary.validation.examples import GOOD, check, judge, task_of
 
 
 def test_a_good_summary_is_kept_to_the_letter() -> None:
@@ -69,22 +46,16 @@ def test_what_is_no_summary_is_refused_and_nothing_of_it_kept(
     answer: SummaryAnswer, reason: str
 ) -> None:
     """BUGS 25, BUGS 26, BUGS 28, FAULTS C3-C5, C7, C8"""
-    outcome = verdict(answer, "", 10_000, rough_tokens)
+    outcome = verdict(answer, task_of(replaced=10_000), rough_tokens)
 
     assert (outcome.text, outcome.reason, outcome.ok) == ("", reason, False)
 
 
 @pytest.mark.parametrize("finish_reason", [None, "stop", "eos"])
 def test_an_ordinary_end_is_no_reason(finish_reason: str | None) -> None:
-    assert verdict(SummaryAnswer(GOOD, finish_reason), "", 10_000, rough_tokens).ok
+    answer = SummaryAnswer(GOOD, finish_reason)
 
-
-@pytest.mark.parametrize("name", SECTIONS)
-def test_every_section_is_needed(name: str) -> None:
-    """FAULTS C9"""
-    outcome = judge(GOOD.replace(f"## {name}\n", "").replace("### ", "### New "))
-
-    assert outcome == Verdict("", "sections", (name,))
+    assert verdict(answer, task_of(replaced=10_000), rough_tokens).ok
 
 
 def test_a_part_of_the_progress_stands_for_it() -> None:
@@ -153,7 +124,7 @@ def test_a_summary_may_speak_about_thinking() -> None:
     assert outcome.text == f"{GOOD}\n- strips `< think>` and `< /think>`"
 
 
-@pytest.mark.parametrize("shell", [OUTLINE, OUTLINE.replace("\n", "\n- (none)\n")])
+@pytest.mark.parametrize("shell", [OUTLINE, OUTLINE.replace("\n", "\n- (none)\n"), TALK_OUTLINE])
 def test_sections_that_say_nothing_are_empty(shell: str) -> None:
     """BUGS 26"""
     assert judge(shell) == Verdict("", "empty")
@@ -165,76 +136,6 @@ def test_a_summary_must_be_shorter_than_what_it_replaces() -> None:
 
     assert judge(GOOD, replaced=int(tokens / 0.6)).reason == "no_gain"
     assert judge(GOOD, replaced=int(tokens / 0.6) + 2).ok
-
-
-SECRETS = [
-    "sk-proj-abcdefghijklmnop1234",
-    "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
-    "AKIAABCDEFGHIJKLMNOP",
-    "xoxb-1234567890-abcdefghij",
-    "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl",
-    "0123456789abcdef0123456789abcdef",
-    "Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5MEFCQ0RFRkdI",
-    "-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----",
-    "-----BEGIN PRIVATE KEY-----\nMIIabc",
-]
-
-
-@pytest.mark.parametrize("invented", [*SECRETS, "https://evil.example/x?y=1", "www.evil.example"])
-def test_addresses_and_keys_that_nobody_wrote_are_removed(invented: str) -> None:
-    """BUGS 30, FAULTS C16"""
-    outcome = judge(f"{GOOD}\n- see {invented}")
-
-    assert outcome.text == f"{GOOD}\n- see {NOTE}"
-
-
-@pytest.mark.parametrize("known", [*SECRETS, "https://docs.example/x?y=1", "www.docs.example"])
-def test_addresses_and_keys_of_the_span_stay(known: str) -> None:
-    given = f"{GOOD}\n- see {known}"
-
-    assert judge(given, span=f"We use {known}.") == Verdict(given)
-
-
-def test_a_bearer_token_is_removed_and_words_are_not() -> None:
-    text, found = without_foreign("Bearer abc123def456ghi789, bearer authentication-scheme", "")
-
-    assert (text, found) == (f"Bearer {NOTE}, bearer authentication-scheme", 1)
-
-
-def test_an_address_may_win_a_scheme_or_lose_a_slash() -> None:
-    given = "- http://localhost:8000/v1/, https://github.com/a/b."
-
-    assert without_foreign(given, "see localhost:8000/v1 and github.com/a/b") == (given, 0)
-
-
-@pytest.mark.parametrize(
-    "harmless",
-    [
-        "src/components/dashboard/widgets/charts/LineChart2.tsx",
-        "test_that_a_very_long_name_is_not_taken_for_a_secret_key",
-        "550e8400-e29b-41d4-a716-446655440000",
-        "sk-short",
-    ],
-)
-def test_paths_and_names_are_no_secrets(harmless: str) -> None:
-    assert without_foreign(harmless, "") == (harmless, 0)
-
-
-def test_the_end_of_a_sentence_survives_what_it_ended_with() -> None:
-    assert without_foreign("See https://evil.example/x.", "") == (f"See {NOTE}.", 1)
-
-
-def test_too_many_inventions_spoil_a_summary() -> None:
-    """BUGS 30"""
-    invented = [f"- https://evil.example/{number}" for number in range(6)]
-
-    assert judge("\n".join([GOOD, *invented[:5]])).ok
-    assert judge("\n".join([GOOD, *invented])).reason == "foreign"
-
-
-def test_keys_are_known_by_their_beginning() -> None:
-    assert is_key("ghp_abcdefghijklmnopqrstuvwxyz0123456789")
-    assert not is_key("ghp_short")
 
 
 def test_tokens_of_chat_templates_lose_their_power() -> None:
@@ -265,6 +166,6 @@ def test_an_answer_made_to_hurt_takes_no_time(bomb: str) -> None:
     long = bomb * (200_000 // len(bomb))
     started = time.process_time()
 
-    judge(f"{long}\n{GOOD}\n- {long}", replaced=10**9)
+    check(f"{long}\n{GOOD}\n- {long}", task_of(user(long), previous=long, replaced=10**9))
 
     assert time.process_time() - started < 2

@@ -1,0 +1,268 @@
+"""Show tool results, calls and media of a conversation as their treatments say."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from chat_proxy.chat.conversation import Conversation
+from chat_proxy.chat.details_blocks import embedded_results, with_embedded_results
+from chat_proxy.chat.media import MAX_DEPTH, Path, is_media, nested_parts
+from chat_proxy.chat.message import Message
+from chat_proxy.chat.result_texts import texts_in
+from chat_proxy.chat.tool_names import ResultCall, call_of_results
+from chat_proxy.compaction.ageing.line import LONGEST_LINE, RESULT_NOTE, line_of
+from chat_proxy.compaction.ageing.short import short_arguments, short_result, short_text
+from chat_proxy.compaction.ageing.treatments import WHOLE_MESSAGE, Place, Treatments
+from chat_proxy.compaction.tool_results import rendered_texts
+from chat_proxy.compaction.truncate_text import byte_count, place_in
+
+Where = Callable[[str], str]
+"""Returns a note that names the place of a whole text, beginning with a space; empty if none."""
+
+_MEDIA_NOTE: Final = re.compile(
+    r"\[Old inline media cleared: [a-z0-9.+-]{1,40}/[a-z0-9.+-]{1,60}\]"
+)
+_LONGEST_NOTE: Final = 2 * LONGEST_LINE
+
+
+class Slot(NamedTuple):
+    """A media part, or the note that replaced one: notes count, so media keep their numbers."""
+
+    path: Path
+    part: dict[str, Any]
+
+
+def nowhere(_: str) -> str:
+    """Return no note: the whole text is not stored anywhere."""
+    return ""
+
+
+def age(conversation: Conversation, treatments: Treatments, where: Where = nowhere) -> Conversation:
+    """Return the conversation with the treatments applied; the same object if nothing changes.
+
+    Applying them again, whole or in parts, changes nothing more.
+    """
+    if not treatments:
+        return conversation
+    ageing = _Ageing(treatments, where, call_of_results(conversation))
+    changed = {}
+    for index, origin in enumerate(conversation.origins):
+        if origin is not None and origin in ageing.origins:
+            before = conversation.messages[index]
+            after = ageing.message(before, index, origin)
+            if after is not before:
+                changed[index] = after
+    return conversation.with_messages(changed)
+
+
+class _Ageing:
+    """The treatments by message, and what the notes need to know."""
+
+    def __init__(
+        self, treatments: Treatments, where: Where, calls: Mapping[int, ResultCall]
+    ) -> None:
+        self._lines = _by_origin(treatments.lines)
+        self._media = _by_origin(treatments.media)
+        self._short = _sizes_by_origin(treatments.short)
+        self._calls = _sizes_by_origin(treatments.calls)
+        self._where = where
+        self._call_of = calls
+        self.origins = (
+            self._lines.keys() | self._media.keys() | self._short.keys() | (self._calls.keys())
+        )
+
+    def message(self, message: Message, index: int, origin: int) -> Message:
+        """Return one message with all its treatments applied."""
+        call = self._call_of.get(index, ResultCall())
+        after = self._with_lines(message, self._lines.get(origin, ()), call)
+        after = self._with_short(after, self._short.get(origin, {}), call)
+        after = with_short_calls(after, self._calls.get(origin, {}).get(WHOLE_MESSAGE))
+        return _without_media(after, self._media.get(origin, ()))
+
+    def _with_lines(self, message: Message, parts: Collection[int], call: ResultCall) -> Message:
+        if message.is_tool_result and WHOLE_MESSAGE in parts:
+            return self._with_line(message, call)
+        return _with_embedded_results(
+            message, parts, lambda _, tool, text: self._line(text, ResultCall(tool))
+        )
+
+    def _with_short(self, message: Message, sizes: Mapping[int, int], call: ResultCall) -> Message:
+        if message.is_tool_result and WHOLE_MESSAGE in sizes:
+            return self._with_short_texts(message, sizes[WHOLE_MESSAGE], call.tool)
+        return _with_embedded_results(
+            message, sizes, lambda part, tool, text: self._shortened(text, sizes[part], tool)
+        )
+
+    def _with_line(self, message: Message, call: ResultCall) -> Message:
+        """Replace the content by its line, in the same form, if that is shorter."""
+        texts = [text for text in rendered_texts(message) if not _MEDIA_NOTE.fullmatch(text)]
+        text = "\n".join(texts)
+        line = self._line(text, call)
+        if line == text:
+            return message
+        content = message.content
+        if type(content) is str:
+            return message.with_content(line)
+        if type(content) is dict:
+            return message.with_content(_text_part(line, [content]))
+        return message.with_content([_text_part(line, content)])
+
+    def _line(self, text: str, call: ResultCall) -> str:
+        if text.startswith(RESULT_NOTE) and len(text) <= _LONGEST_NOTE:
+            return text
+        return line_of(text, call, self._place_of(text))
+
+    def _shortened(self, text: str, max_bytes: int, tool: str) -> str:
+        if byte_count(text) <= max_bytes:
+            return text
+        return short_result(text, max_bytes, tool, self._place_of(text))
+
+    def _place_of(self, text: str) -> str:
+        """Return the note of the whole text's place; a text that was cut before names it."""
+        return place_in(text) or self._where(text)
+
+    def _with_short_texts(self, message: Message, max_bytes: int, tool: str) -> Message:
+        """Shorten the texts until together they fit the limit; the longest lose the most."""
+        texts = [
+            (path, text) for path, text in texts_in(message) if not _MEDIA_NOTE.fullmatch(text)
+        ]
+        texts.sort(key=lambda item: byte_count(item[1]))
+        changed: dict[Path, Any] = {}
+        remaining = max_bytes
+        for number, (path, text) in enumerate(texts):
+            shorter = self._shortened(text, remaining // (len(texts) - number), tool)
+            remaining = max(0, remaining - byte_count(shorter))
+            if shorter != text:
+                changed[path] = shorter
+        return message.with_parts(changed)
+
+
+def with_short_calls(message: Message, max_bytes: int | None) -> Message:
+    """Return the message with long arguments of its calls cut, and its own long text."""
+    if max_bytes is None or not message.is_assistant:
+        return message
+    fields = dict(message.fields)
+    calls = fields.get("tool_calls")
+    if type(calls) is list:
+        fields["tool_calls"] = [_short_call(call, max_bytes) for call in calls]
+    if type(fields.get("function_call")) is dict:
+        fields["function_call"] = _short_function(fields["function_call"], max_bytes)
+    if type(fields.get("content")) is str:
+        fields["content"] = _short_content(fields["content"], max_bytes)
+    return message if fields == message.fields else Message(fields)
+
+
+def _short_content(text: str, max_bytes: int) -> str:
+    """Cut an assistant's text; of embedded results only the inside, so that blocks stay whole."""
+    results = embedded_results(text)
+    if not results:
+        return short_text(text, max_bytes)
+    cut = {number: short_text(result.text, max_bytes) for number, result in enumerate(results)}
+    return with_embedded_results(text, cut)
+
+
+def _short_call(call: Any, max_bytes: int) -> Any:
+    if type(call) is not dict:
+        return call
+    for key in ("function", "custom"):
+        if type(call.get(key)) is dict:
+            return {**call, key: _short_function(call[key], max_bytes)}
+    return call
+
+
+def _short_function(function: dict[str, Any], max_bytes: int) -> dict[str, Any]:
+    for key in ("arguments", "input"):
+        if key in function:
+            return {**function, key: short_arguments(function[key], max_bytes)}
+    return function
+
+
+def _with_embedded_results(
+    message: Message, parts: Collection[int], change: Callable[[int, str, str], str]
+) -> Message:
+    """Change results embedded in assistant text, numbered across all texts of the message."""
+    if not parts or not message.is_assistant:
+        return message
+    changed: dict[Path, Any] = {}
+    first = 0
+    for path, text in texts_in(message):
+        results = embedded_results(text)
+        replacements = {
+            number: new_text
+            for number, result in enumerate(results)
+            if first + number in parts
+            and (new_text := change(first + number, result.name, result.text)) != result.text
+        }
+        first += len(results)
+        if replacements:
+            changed[path] = with_embedded_results(text, replacements)
+    return message.with_parts(changed)
+
+
+def _sizes_by_origin(sizes: Mapping[Place, int]) -> dict[int, dict[int, int]]:
+    by_origin: dict[int, dict[int, int]] = defaultdict(dict)
+    for place, size in sizes.items():
+        by_origin[place.origin][place.part] = size
+    return dict(by_origin)
+
+
+def media_note(mime: str) -> str:
+    """Return the note that replaces a medium of this type."""
+    return f"[Old inline media cleared: {mime}]"
+
+
+def media_slots(message: Message) -> list[Slot]:
+    """Return the message's media and the notes of cleared media, in order."""
+    content = message.content
+    if type(content) is list:
+        return list(_slots_of_list(content, ("content",), MAX_DEPTH))
+    return list(_slots_of_part(content, ("content",), MAX_DEPTH))
+
+
+def _by_origin(places: Iterable[Place]) -> dict[int, set[int]]:
+    parts = defaultdict(set)
+    for origin, part in places:
+        parts[origin].add(part)
+    return dict(parts)
+
+
+def _without_media(message: Message, parts: Collection[int]) -> Message:
+    if not parts:
+        return message
+    mimes = {medium.path: medium.mime for medium in message.media()}
+    changed: dict[Path, Any] = {}
+    for number, (path, part) in enumerate(media_slots(message)):
+        if number in parts and path in mimes:
+            changed[path] = _text_part(media_note(mimes[path]), [part])
+    return message.with_parts(changed)
+
+
+def _text_part(text: str, replaced: Iterable[Any]) -> dict[str, Any]:
+    """Return a text part with the last `cache_control` of the parts that it replaces."""
+    part: dict[str, Any] = {"type": "text", "text": text}
+    for other in replaced:
+        if type(other) is dict and "cache_control" in other:
+            part["cache_control"] = other["cache_control"]
+    return part
+
+
+def _slots_of_list(parts: list[Any], path: Path, depth: int) -> Iterator[Slot]:
+    for index, part in enumerate(parts):
+        yield from _slots_of_part(part, (*path, index), depth)
+
+
+def _slots_of_part(part: Any, path: Path, depth: int) -> Iterator[Slot]:
+    if type(part) is not dict:
+        return
+    if is_media(part) or _is_media_note(part):
+        yield Slot(path, part)
+    elif depth > 1 and (nested := nested_parts(part)) is not None:
+        yield from _slots_of_list(nested[1], path + nested[0], depth - 1)
+
+
+def _is_media_note(part: dict[str, Any]) -> bool:
+    text = part.get("text")
+    if part.get("type") != "text" or type(text) is not str or nested_parts(part) is not None:
+        return False
+    return bool(_MEDIA_NOTE.fullmatch(text))

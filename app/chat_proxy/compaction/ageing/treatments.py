@@ -1,0 +1,115 @@
+"""What was done to single tool results, calls and media; later requests repeat it exactly."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
+
+WHOLE_MESSAGE = -1
+NO_BYTES: Mapping["Place", int] = {}
+
+
+class Place(NamedTuple):
+    """A tool result or medium: its message's index in the client's list, and its number in it.
+
+    `part` numbers the results embedded in an assistant message, or a message's media; a tool
+    message, or the calls of an assistant message, are one as a whole.
+    """
+
+    origin: int
+    part: int = WHOLE_MESSAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Treatments:
+    """How each aged result, call and medium is shown; what is not named here is whole."""
+
+    lines: frozenset[Place] = frozenset()
+    """The results of which one line is left."""
+    short: Mapping[Place, int] = field(default_factory=dict)
+    """The results of which head, tail and error lines are left, with their maximum bytes."""
+    calls: Mapping[Place, int] = field(default_factory=dict)
+    """The calls whose long arguments are cut, with the maximum bytes of each argument."""
+    media: frozenset[Place] = frozenset()
+    """The media that are replaced by a note."""
+
+    @classmethod
+    def from_document(cls, document: object) -> Self:
+        """Read the output of `as_document`; raise ValueError for anything else."""
+        if not isinstance(document, dict) or document.keys() != {
+            "lines",
+            "short",
+            "calls",
+            "media",
+        }:
+            raise ValueError("Treatments must have lines, short, calls and media.")
+        return cls(
+            frozenset(_places_of(document["lines"])),
+            _sizes_of(document["short"]),
+            _sizes_of(document["calls"]),
+            frozenset(_places_of(document["media"])),
+        )
+
+    def as_document(self) -> dict[str, list[list[int]]]:
+        """Return plain lists for JSON; equal treatments give equal lists."""
+        return {
+            "lines": [list(place) for place in sorted(self.lines)],
+            "short": [[*place, size] for place, size in sorted(self.short.items())],
+            "calls": [[*place, size] for place, size in sorted(self.calls.items())],
+            "media": [list(place) for place in sorted(self.media)],
+        }
+
+    def __bool__(self) -> bool:
+        return bool(self.lines or self.short or self.calls or self.media)
+
+    def __or__(self, other: Self) -> "Treatments":
+        """Return both; where they differ, what is shown shorter."""
+        lines = self.lines | other.lines
+        short = _smaller_of(self.short, other.short)
+        return Treatments(
+            lines,
+            {place: size for place, size in short.items() if place not in lines},
+            _smaller_of(self.calls, other.calls),
+            self.media | other.media,
+        )
+
+    @property
+    def until(self) -> int:
+        """The index in the client's list after the last message that is changed."""
+        places = (*self.lines, *self.short, *self.calls, *self.media)
+        return 1 + max((place.origin for place in places), default=-1)
+
+    def from_origin(self, origin: int) -> "Treatments":
+        """Return the treatments of the messages from an index of the client's list on."""
+        return Treatments(
+            frozenset(place for place in self.lines if place.origin >= origin),
+            {place: size for place, size in self.short.items() if place.origin >= origin},
+            {place: size for place, size in self.calls.items() if place.origin >= origin},
+            frozenset(place for place in self.media if place.origin >= origin),
+        )
+
+
+def _smaller_of(one: Mapping[Place, int], other: Mapping[Place, int]) -> dict[Place, int]:
+    both = dict(one)
+    for place, size in other.items():
+        both[place] = min(size, both.get(place, size))
+    return both
+
+
+def _places_of(rows: object) -> Iterable[Place]:
+    return (Place(*row) for row in _rows_of(rows, 2))
+
+
+def _sizes_of(rows: object) -> dict[Place, int]:
+    return {Place(origin, part): size for origin, part, size in _rows_of(rows, 3)}
+
+
+def _rows_of(rows: object, length: int) -> list[list[int]]:
+    if not isinstance(rows, list) or not all(_is_row(row, length) for row in rows):
+        raise ValueError("A treatment must name a place by an origin and a part.")
+    return rows
+
+
+def _is_row(row: Any, length: int) -> bool:
+    if type(row) is not list or len(row) != length or any(type(item) is not int for item in row):
+        return False
+    return bool(row[0] >= 0 and row[1] >= WHOLE_MESSAGE and row[-1] >= WHOLE_MESSAGE)

@@ -1,0 +1,66 @@
+"""Choose where a fold ends, so that the prompt stands at its target afterwards."""
+
+from typing import Final
+
+from chat_proxy.chat.conversation import before_opening, start_of_last
+from chat_proxy.compaction.budget import BudgetPolicy
+from chat_proxy.compaction.planner.view import View
+
+FOLD_SHARE: Final = 0.75
+"""The share of the room beside the fixed part that a folded text may take at a compaction."""
+TALK_DENSITY: Final = 0.45
+"""The most that a folded text needs of the tokens of messages that it replaces."""
+RESULT_DENSITY: Final = 0.08
+"""The same for tool results, which repeat themselves and can be had again."""
+LEAST_FOLD_TOKENS: Final = 400
+
+
+def wanted_room(view: View, end: int, target: int) -> int:
+    """Return the tokens that a folded text should have in place of the messages before `end`."""
+    replaced = view.sums[end] - view.sums[view.conversation.instructions]
+    results = view.result_sums[end]
+    useful = int((replaced - results) * TALK_DENSITY + results * RESULT_DENSITY)
+    largest = max(0, int((target - view.fixed) * FOLD_SHARE))
+    return min(max(LEAST_FOLD_TOKENS, useful), largest)
+
+
+def fold_end(view: View, policy: BudgetPolicy, target: int, growth: int = 0) -> int:
+    """Return the first seam at which a fold brings the prompt to the target.
+
+    `growth` is what will be added before the fold is applied. If no seam is enough, the last
+    possible one is returned; `view.folded` means that there is nothing to fold.
+    """
+    ends = _ends(view)
+    if policy.tail_turns is not None or policy.tail_tokens is not None:
+        return _configured_end(view, policy, ends)
+    for end in ends:
+        left = view.fixed + view.left_after(end) + wanted_room(view, end, target)
+        if left + growth <= target:
+            return end
+    return ends[-1] if ends else view.folded
+
+
+def later_ends(view: View, end: int) -> list[int]:
+    """Return the further seams at which a fold may end, up to the newest steps."""
+    return [seam for seam in _ends(view) if seam > end]
+
+
+def _ends(view: View) -> list[int]:
+    conversation, last = view.conversation, view.last_end
+    seams = (before_opening(conversation, seam) for seam in conversation.seams if seam <= last)
+    return sorted({seam for seam in seams if seam > view.folded})
+
+
+def _configured_end(view: View, policy: BudgetPolicy, ends: list[int]) -> int:
+    """Return the end by the operator's tail: so many turns, of at most so many tokens."""
+    first = 0
+    if policy.tail_turns is not None:
+        first = start_of_last(view.conversation, policy.tail_turns)
+    kept = [end for end in ends if end <= first] if policy.tail_turns is not None else ends[:1]
+    end = kept[-1] if kept else view.folded
+    if policy.tail_tokens is not None:
+        for seam in ends:
+            if seam >= end and view.sums[-1] - view.sums[seam] <= policy.tail_tokens:
+                return seam
+        return ends[-1] if ends else view.folded
+    return end

@@ -1,0 +1,204 @@
+"""Carry out a plan: store what leaves the prompt, write the folded text, keep the checkpoint."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from chat_proxy.chat.conversation import Conversation, carried
+from chat_proxy.chat.message import Message
+from chat_proxy.chat.tool_names import call_of_results
+from chat_proxy.compaction.ageing.apply import age
+from chat_proxy.compaction.ageing.treatments import Treatments
+from chat_proxy.compaction.checkpoint import Checkpoint
+from chat_proxy.compaction.drop_media import without_current_media
+from chat_proxy.compaction.pipeline import Step
+from chat_proxy.compaction.planner.plan import Plan
+from chat_proxy.compaction.planner.view import View
+from chat_proxy.compaction.summary.fold_text import FoldContent, fold_text, noted_in, spoken_in
+from chat_proxy.compaction.summary.marker import add_marker
+from chat_proxy.compaction.summary.notes.units import NumberedMessage
+from chat_proxy.proxy.session.originals import Originals, SpanOfMessages
+from chat_proxy.proxy.session.request import CompactionResult
+from chat_proxy.proxy.session.session import AGE_MEDIA, AppliedCheckpoint, CompactionSession
+from chat_proxy.proxy.summaries.draft import ReturnedFold, returned_fold
+
+MAX_SOURCES = 12
+MARKER_TOKENS = 48
+"""About the tokens of the marker and of the frame of the folded message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """A plan for a session, and the summary that its folded text contains."""
+
+    session: CompactionSession
+    applied: AppliedCheckpoint
+    view: View
+    plan: Plan
+    summary: str
+    summarised_until: int
+
+    @property
+    def boundary(self) -> int:
+        """How many of the client's messages the plan folds."""
+        origins = self.view.conversation.origins
+        origin = origins[self.plan.end] if self.plan.end < len(origins) else None
+        return len(self.session.compaction.conversation) if origin is None else origin
+
+
+class FoldedText(NamedTuple):
+    """A folded text without its marker, its tokens, and the places of all folded messages."""
+
+    text: str
+    tokens: int
+    sources: tuple[str, ...]
+
+
+async def write_fold(adoption: Adoption, originals: Originals) -> FoldedText | None:
+    """Store the messages that a plan folds and write the text that stands for them."""
+    plan, before = adoption.plan, adoption.applied.checkpoint
+    if plan.room is None:
+        return None
+    sources = before.sources if before else ()
+    folded_until = before.folded_until if before else 0
+    if adoption.boundary > folded_until and (source := await _keep_span(adoption, originals)):
+        sources = await _with_few_places((*sources, source), adoption, originals)
+    content = await asyncio.to_thread(
+        fold_content,
+        adoption.session,
+        adoption.applied,
+        plan.end,
+        adoption.summary,
+        sources,
+    )
+    count = adoption.view.count
+    text = await asyncio.to_thread(fold_text, content, plan.room, count)
+    return FoldedText(text, count(text) + MARKER_TOKENS, sources)
+
+
+async def adopt(
+    adoption: Adoption, folded: FoldedText | None, originals: Originals, label: str
+) -> CompactionResult:
+    """Return the request as planned, and keep the decision for later requests."""
+    session, plan = adoption.session, adoption.plan
+    checkpoint = await planned_checkpoint(adoption, folded, originals)
+    outcome = await session.outcome(await session.apply(checkpoint))
+    await session.keep(replace(checkpoint, tokens=outcome.token_count.tokens))
+    outcome = outcome._replace(label=label, is_break=True)
+    if plan.current_media is None:
+        return outcome
+    return await _without_current_media(session, outcome, plan.current_media)
+
+
+async def planned_checkpoint(
+    adoption: Adoption, folded: FoldedText | None, originals: Originals
+) -> Checkpoint:
+    """Return the checkpoint of a plan; the whole texts of what it ages are stored."""
+    session, plan, applied = adoption.session, adoption.plan, adoption.applied
+    names_places = await _keep_results(adoption, originals)
+    before = applied.checkpoint or Checkpoint(0, Treatments(), 0)
+    boundary = adoption.boundary if folded else before.folded_until
+    treatments = plan.treatments.from_origin(boundary)
+    until = session.history.seam_from(max(boundary, treatments.until))
+    checkpoint = replace(before, until=until, treatments=treatments, names_places=names_places)
+    if folded is None:
+        return checkpoint
+    return replace(
+        checkpoint,
+        folded_until=boundary,
+        text=add_marker(folded.text, boundary, session.sign),
+        summary=adoption.summary,
+        summarised_until=adoption.summarised_until,
+        sources=folded.sources,
+    )
+
+
+def fold_content(
+    session: CompactionSession,
+    applied: AppliedCheckpoint,
+    end: int,
+    summary: str,
+    sources: tuple[str, ...],
+) -> FoldContent:
+    """Return what a folded text up to `end` is made of: the client's own messages."""
+    client = session.compaction.conversation
+    unfolded = applied.unfolded
+    kept = frozenset(carried(unfolded, end))
+    returned = returned_fold(unfolded, session.sign)
+    first = returned.behind if returned else unfolded.instructions
+    origins = [unfolded.origins[index] for index in range(first, end) if index not in kept]
+    calls = call_of_results(client)
+    return FoldContent(
+        [(origin, client.messages[origin]) for origin in origins if origin is not None],
+        calls,
+        summary or (returned.text if returned and not applied.folded_until else ""),
+        spoken_in(returned.text) if returned else (),
+        _noted_in(returned, unfolded.instructions) if returned else (),
+        sources,
+        splits_turn=bool(kept),
+    )
+
+
+def _noted_in(returned: ReturnedFold, number: int) -> list[NumberedMessage]:
+    """Return what the notes of a fold that came back say of the user, as messages of the user."""
+    said = noted_in(returned.text)
+    return [(number, Message({"role": "user", "content": text})) for text in said]
+
+
+async def _keep_results(adoption: Adoption, originals: Originals) -> bool:
+    """Store the whole texts of aged results; return whether notes may name their places."""
+    session, treatments = adoption.session, adoption.plan.treatments
+    if session.compaction.is_dry_run or not (treatments.lines or treatments.short):
+        return True
+    texts: dict[str, str] = {}
+    tenant = session.compaction.tenant
+
+    def remember(text: str) -> str:
+        texts[originals.id_of(tenant, text)] = text
+        return ""
+
+    await asyncio.to_thread(age, adoption.applied.trimmed, treatments, remember)
+    return not await originals.keep_results(tenant, texts)
+
+
+async def _keep_span(adoption: Adoption, originals: Originals) -> str:
+    """Store the client's own messages that are folded now; return the name of the place."""
+    session, applied = adoption.session, adoption.applied
+    if session.compaction.is_dry_run:
+        return ""
+    start, end = applied.folded_until, adoption.boundary
+    history = session.history
+    return await originals.keep_span(
+        SpanOfMessages(
+            session.compaction.tenant,
+            history.link_at(end).hex(),
+            session.compaction.conversation.fields[start:end],
+            start,
+            history.link_at(start).hex() if start else None,
+        )
+    )
+
+
+async def _with_few_places(
+    sources: tuple[str, ...], adoption: Adoption, originals: Originals
+) -> tuple[str, ...]:
+    """Return the places, the oldest of too many replaced by one text that lists them."""
+    if len(sources) <= MAX_SOURCES:
+        return sources
+    older = sources[: MAX_SOURCES // 2]
+    text = "The original messages, oldest first:\n" + "\n".join(older)
+    place = await originals.keep_text(adoption.session.compaction.tenant, text)
+    first = (f"{place} (a list of {len(older)} earlier places)",) if place else ()
+    return (*first, *sources[len(older) :])
+
+
+async def _without_current_media(
+    session: CompactionSession, outcome: CompactionResult, keep: int
+) -> CompactionResult:
+    """Return the request without those media of its current turn that do not fit the window."""
+    conversation: Conversation = without_current_media(outcome.conversation, keep)
+    return outcome._replace(
+        conversation=conversation,
+        token_count=await session.request_counter.count_conversation(conversation),
+        steps=(*outcome.steps, Step(AGE_MEDIA, conversation)),
+    )

@@ -1,0 +1,56 @@
+"""Prepare a summary in the background, so that it is ready at the trigger."""
+
+import asyncio
+from functools import partial
+
+from chat_proxy.compaction.planner.forms import Planner
+from chat_proxy.proxy.compacting.open_session import view_of
+from chat_proxy.proxy.session.session import AppliedCheckpoint, CompactionSession
+from chat_proxy.proxy.summaries.draft import Span, SummaryDraft
+from chat_proxy.proxy.summaries.jobs import SummaryTask
+from chat_proxy.proxy.summaries.obtain import ready_summary, running_summary, start_summary
+from chat_proxy.proxy.summaries.services import SummaryServices
+
+
+async def prepare_summary(
+    session: CompactionSession,
+    applied: AppliedCheckpoint,
+    tokens: int,
+    services: SummaryServices,
+) -> None:
+    """Start writing a summary in the background if the trigger is near and none is ready."""
+    if session.compaction.is_dry_run or running_summary(session, services) is not None:
+        return
+    if await ready_summary(session, applied) is not None:
+        return
+    key = (session.compaction.scope, session.history.beginning)
+    services.jobs.check_ahead(key, tokens, partial(_start, session, applied, tokens, services))
+
+
+async def _start(
+    session: CompactionSession, applied: AppliedCheckpoint, tokens: int, services: SummaryServices
+) -> bool:
+    return await start_for(session, applied, tokens, services) is not None
+
+
+async def start_for(
+    session: CompactionSession,
+    applied: AppliedCheckpoint,
+    tokens: int,
+    services: SummaryServices,
+) -> SummaryTask | None:
+    """Start writing the summary that a prompt of this size needs soon.
+
+    While the prompt fits, the summary is used by a later request: until then the prompt grows on.
+    """
+    view = await view_of(session, applied)
+    policy = session.compaction.policy
+    growth = max(0, view.trigger - tokens)
+    if tokens <= session.budget.limit:
+        growth += view.pace * 3 // 2
+    planner = Planner(view, policy.ageing, policy.budget)
+    end = await asyncio.to_thread(planner.end_for_summary, view.target, growth)
+    draft = SummaryDraft(session, applied)
+    if end <= draft.start:
+        return None
+    return await start_summary(draft, Span(draft.start, end), tokens, services)

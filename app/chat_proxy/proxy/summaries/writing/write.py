@@ -1,0 +1,133 @@
+"""Write one summary: ask the models in order, in parts if the span is too long for one query."""
+
+import asyncio
+from typing import get_args
+
+from chat_proxy.compaction.ageing.treatments import Treatments
+from chat_proxy.compaction.checkpoint import Checkpoint
+from chat_proxy.compaction.summary.summary_sections import merged_summaries, merged_within
+from chat_proxy.compaction.summary.validation.validate import Reason
+from chat_proxy.proxy.summaries.draft import Span, SummaryDraft
+from chat_proxy.proxy.summaries.failure import SummaryFailed
+from chat_proxy.proxy.summaries.services import SummaryServices
+from chat_proxy.proxy.summaries.writing.models import SummaryModel, models_for
+from chat_proxy.proxy.summaries.writing.parts import parts_of
+from chat_proxy.proxy.summaries.writing.query import SummaryQuery
+
+WORTH_ANOTHER_SHAPE = ("refused", "window")
+UNUSABLE_ANSWERS = frozenset(get_args(Reason))
+"""The failures that say something about the model, unlike those of its server or its budget."""
+
+
+async def write_summary(draft: SummaryDraft, span: Span, services: SummaryServices) -> Checkpoint:
+    """Return a checkpoint with a new summary and no text yet, or raise SummaryFailed."""
+    failure = SummaryFailed("window")
+    session = draft.session
+    timeout = session.compaction.policy.summary.timeout_seconds
+    *others, own = await models_for(session.compaction, session.budget, services)
+    for summary_model in (*others, own):
+        # A configured model must leave the request's own model some of the time.
+        seconds = None if summary_model is own else timeout * 2 / 3
+        try:
+            async with asyncio.timeout(seconds):
+                summary, done = await _asked(draft, span, summary_model, services)
+        except TimeoutError:
+            failure = SummaryFailed("timeout")
+        except SummaryFailed as error:
+            failure = error
+        else:
+            boundary = draft.boundary(done)
+            return Checkpoint(
+                session.history.seam_from(boundary),
+                Treatments(),
+                tokens=0,
+                folded_until=boundary,
+                summary=summary,
+                summarised_until=boundary,
+            )
+    raise failure
+
+
+async def _asked(
+    draft: SummaryDraft, span: Span, summary_model: SummaryModel, services: SummaryServices
+) -> tuple[str, Span]:
+    """Return one model's summary and the span that it covers, or raise SummaryFailed."""
+    tenant, ability = draft.session.compaction.tenant, services.ability
+    style = ability.style_of(tenant, summary_model.name)
+    if style == "none":
+        raise SummaryFailed("unable")
+    try:
+        if style == "short":
+            query = SummaryQuery(draft, summary_model, "transcript", services, style)
+            written = await query.ask(span)
+        else:
+            written = await _asked_in_full(draft, span, summary_model, services)
+    except SummaryFailed as error:
+        if error.reason in UNUSABLE_ANSWERS:
+            ability.refused(tenant, summary_model.name)
+        raise
+    ability.succeeded(tenant, summary_model.name)
+    return written
+
+
+async def _asked_in_full(
+    draft: SummaryDraft, span: Span, summary_model: SummaryModel, services: SummaryServices
+) -> tuple[str, Span]:
+    """Ask first in the shapes that can show the whole span; divide a span that fits none."""
+    queries = [
+        SummaryQuery(draft, summary_model, shape, services) for shape in summary_model.shapes
+    ]
+    fitting = [query for query in queries if await asyncio.to_thread(query.fits, span)]
+    if not fitting:
+        parts = await asyncio.to_thread(parts_of, draft, span, summary_model.window)
+        if len(parts) > 1:
+            return await _in_parts(draft, parts, summary_model, services)
+    failure = SummaryFailed("window")
+    for query in [*fitting, *(query for query in queries if query not in fitting)]:
+        try:
+            return await query.ask(span)
+        except SummaryFailed as error:
+            failure = error
+            if error.reason not in WORTH_ANOTHER_SHAPE:
+                break
+    raise failure
+
+
+async def _in_parts(
+    draft: SummaryDraft, parts: list[Span], summary_model: SummaryModel, services: SummaryServices
+) -> tuple[str, Span]:
+    """Return one summary of several parts, which are summarised at the same time."""
+    queries = [
+        SummaryQuery(draft, summary_model, "transcript", services, part=(number, len(parts)))
+        for number in range(len(parts))
+    ]
+    asked = (_part(query, part) for query, part in zip(queries, parts, strict=True))
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    texts: list[str] = []
+    for answer in answers:
+        if isinstance(answer, SummaryFailed):
+            continue
+        if isinstance(answer, BaseException):
+            raise answer
+        texts.append(answer)
+    if len(texts) <= len(parts) // 2:
+        raise next(answer for answer in answers if isinstance(answer, SummaryFailed))
+    covered = Span(draft.start, parts[-1].end)
+    session = draft.session
+    policy = session.compaction.policy.summary
+    texts = [draft.previous, *texts] if draft.previous else texts
+    count = session.request_counter.count
+    return await asyncio.to_thread(
+        merged_within, texts, policy.summary_tokens(session.budget), count
+    ), covered
+
+
+async def _part(query: SummaryQuery, part: Span) -> str:
+    """Return the summary of a whole part; where the model was shown less, the rest is asked too."""
+    texts: list[str] = []
+    start = part.start
+    while start < part.end:
+        text, done = await query.ask(Span(start, part.end))
+        texts.append(text)
+        start = done.end
+    return merged_summaries(texts) if len(texts) > 1 else texts[0]
