@@ -29,7 +29,17 @@ from tests.support.fake_model import (
     on_chat,
 )
 from tests.support.live import RawAnswer, chat_body, chat_request, raw_client, running_proxy
-from tests.support.summary_model import Question, SummaryModel, answer, chosen, tokenizer, written
+from tests.support.summary_model import (
+    Question,
+    SummaryModel,
+    answer,
+    chosen,
+    empty,
+    good,
+    in_turn,
+    tokenizer,
+    written,
+)
 from tests.unit.chat.shapes import Fields, says, system, user
 
 pytestmark = pytest.mark.anyio
@@ -104,17 +114,32 @@ def test_an_answer_has_no_more_room_than_its_question_leaves() -> None:
     """BUGS 11: the longer the conversation, the shorter its summary must be, in the end."""
     rooms = []
     with open_house() as house:
-        for tokens in range(380, 500, 8):
+        for tokens in range(400, 460, 10):
             with house.desk(WINDOW) as desk:
-                desk.ask(long_chat(17, tokens))
+                desk.ask(long_chat(14, tokens))
             for fields in desk.writer.asked:
                 question = Question(Received("POST", "", [], json.dumps(fields).encode()), 1.0)
                 assert question.tokens + question.max_tokens < WINDOW
+            if len(desk.writer.asked) == 1:
                 rooms.append(question.max_tokens)
 
     longest = 875
     assert max(rooms) == longest
     assert min(rooms) < longest
+
+
+async def test_a_summary_of_less_than_was_asked_for_claims_no_more() -> None:
+    """BUGS 48: after an empty answer half is asked for; the newer half stays in the prompt."""
+    given = long_chat()
+    brain = SummaryModel(in_turn(empty, good), window=WINDOW)
+    async with talking(brain) as talk:
+        asked = await talk.ask(given)
+
+    first, second = ("\n".join(question.texts) for question in brain.summaries)
+    left_out = [it for it in given[1:-1] if it["content"] in first and it["content"] not in second]
+    assert label(asked) == "built"
+    assert len(left_out) > 4
+    assert all(message in asked.messages for message in left_out)
 
 
 def chinese_chat(turns: int) -> list[Fields]:

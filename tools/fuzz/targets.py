@@ -47,6 +47,7 @@ TARGETS = {
         Target("overflow", "errors", "read_any_error"),
         Target("image", "images", "measure_any_image"),
         Target("marker", "markers", "mark_any_text"),
+        Target("result", "results", "age_any_result"),
         Target("registry", "registries", "read_any_registry"),
         Target("row", "rows", "read_any_row"),
         Target("headers", "headers", "pass_any_headers"),

@@ -20,7 +20,7 @@ _MARK = 'type="tool_calls"'
 # All quantifiers are possessive: a hostile text costs one pass and cannot cause backtracking.
 _NAME = r"[^\s\"'<>/=]++"
 _TAG = re.compile(
-    rf'<details(?![\w-])((?:\s++{_NAME}(?:="[^"]*+")?+)*+)\s*+>|<details(?![\w-])|</details\s*+>'
+    rf'<details(?![\w-])((?>(?:\s++{_NAME}(?>(?:="[^"]*+")?))*))\s*+>|<details(?![\w-])|</details\s*+>'
 )
 _ATTRIBUTE = re.compile(rf'\s({_NAME})="([^"]*+)"')
 _SUMMARY = re.compile(r"\s*+<summary(?![\w-])[^<>]*+>")

@@ -29,7 +29,7 @@ _MAX_DATA_PREFIX_CHARS = 160
 _REGION_CHARS = ascii_letters + digits + "+/=_-\\\r\n"
 _REGION_END = re.compile(r"[^A-Za-z0-9+/=_\\\r\n-]")
 _LINE_END = r"\r?\n|\\{1,4}+r\\{1,4}+n|\\{1,4}+n"
-_RUN = r"[A-Za-z0-9+/]*+(?:\\/[A-Za-z0-9+/]*+)*+={0,2}+"
+_RUN = r"[A-Za-z0-9+/]*+(?>(?:\\/[A-Za-z0-9+/]*+)*)={0,2}+"
 _FIRST_LINE = re.compile(
     # Not inside a run: the n of an escaped line end is no part of the line after it.
     r"(?:(?<![A-Za-z0-9+/\\])|(?<=\\n))"

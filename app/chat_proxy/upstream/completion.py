@@ -8,7 +8,7 @@ import orjson
 from chat_proxy.errors import UpstreamInvalidResponse, UpstreamResponseTooLarge, UpstreamTruncated
 from chat_proxy.http.headers import value_of
 from chat_proxy.upstream.client import Call, Reply, Upstream
-from chat_proxy.upstream.usage import Usage, usage_of
+from chat_proxy.upstream.usage import Usage, read_leniently, usage_of
 
 MAX_BYTES = 4 * 1024 * 1024
 REFUSAL_BYTES = 16 * 1024
@@ -152,9 +152,9 @@ class _Parts:
 
 def _parsed(body: bytes) -> dict[str, Any]:
     try:
-        document = orjson.loads(body)
+        document: object = orjson.loads(body)
     except orjson.JSONDecodeError:
-        raise UpstreamInvalidResponse from None
+        document = read_leniently(body)
     if not isinstance(document, dict):
         raise UpstreamInvalidResponse
     return document

@@ -61,10 +61,10 @@ def usage_of_completion(body: bytes) -> Usage | None:
     try:
         return usage_of(orjson.loads(text))
     except orjson.JSONDecodeError:
-        return usage_of(_read_leniently(text))
+        return usage_of(read_leniently(text))
 
 
-def _read_leniently(text: bytes) -> object:
+def read_leniently(text: bytes) -> object:
     """Parse what orjson refuses but servers do send: lone surrogates, very large numbers."""
     try:
         return json.loads(text)

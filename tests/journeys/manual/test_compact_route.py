@@ -1,7 +1,6 @@
 """`POST /v1/chat/compact`: the client gets its conversation folded."""
 
 import json
-import re
 
 import pytest
 
@@ -22,9 +21,10 @@ from tests.journeys.summaries.talking import (
     long_chat,
     talking,
 )
-from tests.support.fake_model import fake_model
+from tests.support.fake_model import Line, fake_model
 from tests.support.strict_template import complaints
 from tests.support.summary_model import (
+    Question,
     SummaryModel,
     failing,
     good,
@@ -136,23 +136,39 @@ async def test_a_conversation_far_over_the_window_is_folded_in_parts() -> None:
         assert talk.brain.overflows == []
 
 
-async def test_a_part_that_no_model_summarised_leaves_its_words_in_the_notes() -> None:
+async def test_a_part_that_failed_is_asked_for_once_more() -> None:
     given = long_chat(40)[:-1]
     async with talking(model(in_turn(failing(500), brief), window=8_000)) as talk:
         done = await compacted(talk, given)
 
-        failed, *others = talk.brain.summaries
-        assert len(others) > 1
+        first, *_, last = talk.brain.summaries
+        assert len(talk.brain.summaries) > 2
+        assert last.texts == first.texts
         assert done["checkpoint"] == {"covered": len(given) - 2}
-        notes = done["messages"][1]["content"].partition("<notes>")[2]
-        asked = set(re.findall(r"src/module_\d+\.py", "\n".join(failed.texts)))
-        assert asked
-        assert asked & set(re.findall(r"src/module_\d+\.py", notes))
 
 
-async def test_where_most_parts_fail_nothing_is_changed() -> None:
+async def test_a_part_that_fails_again_ends_what_the_summary_covers() -> None:
+    """What no model saw is never claimed: it stays in the prompt."""
     given = long_chat(40)[:-1]
     async with talking(model(in_turn(brief, failing(500)), window=8_000)) as talk:
+        done = await compacted(talk, given)
+
+        covered = done["checkpoint"]["covered"]
+        shown = "\n".join(talk.brain.summaries[0].texts)
+        assert 0 < covered < len(given) - 2
+        assert given[covered - 1]["content"] in shown
+        assert given[covered]["content"] not in shown
+        assert given[covered:] == done["messages"][-len(given[covered:]) :]
+
+
+async def test_where_the_first_part_fails_again_nothing_is_changed() -> None:
+    given = long_chat(40)[:-1]
+
+    async def failing_first(question: Question, line: Line) -> None:
+        is_first = any("Question 1:" in said for said in question.texts)
+        await (failing(500) if is_first else brief)(question, line)
+
+    async with talking(model(failing_first, window=8_000)) as talk:
         answered = await post_compact(talk.line, given)
 
     assert (answered.status, answered.error["code"]) == (502, "summary_failed")

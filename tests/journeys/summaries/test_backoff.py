@@ -6,7 +6,8 @@ import pytest
 
 from tests.journeys.summaries.tellings import repeating
 from tests.journeys.summaries.troubles import Trouble, history, outcome, troubled
-from tests.support.summary_model import failing, good, in_turn
+from tests.support.fake_model import fake_model
+from tests.support.summary_model import SummaryModel, failing, good, in_turn
 from tests.unit.chat.shapes import Fields
 
 pytestmark = pytest.mark.anyio
@@ -124,6 +125,17 @@ async def failed_five_times(trouble: Trouble) -> None:
         assert outcome(answered) in ("failed-open", "built")
 
 
+async def test_after_five_failures_nobody_asks_this_model() -> None:
+    """FAULTS C2: the breaker is the model's, whoever the conversations belong to."""
+    async with troubled(failing(500)) as trouble:
+        await failed_five_times(trouble)
+
+        tries = [await tries_after(trouble, 1, history(name=f"late{n}-")) for n in range(5)]
+
+    assert len(trouble.questions) == 5
+    assert tries == [0] * 5
+
+
 async def test_after_a_pause_one_question_finds_the_model_well_again() -> None:
     async with troubled(in_turn(*[failing(500)] * 5, good)) as trouble:
         await failed_five_times(trouble)
@@ -141,3 +153,19 @@ async def test_what_the_model_understood_and_refused_does_not_open_its_breaker()
         await failed_five_times(trouble)
 
         assert await tries_after(trouble, 1, history(name="late")) > 0
+
+
+async def test_a_summary_model_that_is_left_alone_is_replaced_by_the_own_model() -> None:
+    """DESIGN: summary model, then the request's own model."""
+    small = SummaryModel(failing(500), names=("small",))
+    async with fake_model(small) as other:
+        summary = {"base_url": other.url, "model": "small"}
+        async with troubled(good, summary=summary) as trouble:
+            await failed_five_times(trouble)
+            assert len(small.summaries) == 5
+
+            answered = await trouble.ask(history(name="late"))
+
+            assert len(small.summaries) == 5
+            assert outcome(answered) == "built"
+            assert trouble.questions[-1].fields["model"] == "fake"

@@ -40,11 +40,10 @@ class Crowd:
 
 
 def shown(questions: list[Question]) -> list[int]:
-    """Return how many questions show each of the turns."""
+    """Return how many questions show each of the turns, and not only a line of it."""
     texts = ["\n".join(question.texts) for question in questions]
     return [
-        sum(f"About answer {number}: the loader" in text for text in texts)
-        for number in range(TURNS)
+        sum(text.count(f"About answer {number}:") > 5 for text in texts) for number in range(TURNS)
     ]
 
 

@@ -136,7 +136,7 @@ async def test_the_goal_stays_until_a_new_one_has_a_reason() -> None:
     goal = "Keep all notes of zebrafinch in order."
 
     async def inventing(question: Question, line: Line) -> None:
-        summary = written(chosen(question))
+        summary = written(question.material[-12:])
         await answer(question, line, summary.replace("- (none)", f"- {GERMAN_GOAL}", 1))
 
     async def stating(question: Question, line: Line) -> None:

@@ -12,6 +12,7 @@ from chat_proxy.compaction.truncate_text import (
     file_note,
     line_note,
     omission_note,
+    place_in,
     shortened,
     shortened_with_line,
 )
@@ -250,3 +251,21 @@ def test_a_text_with_a_line_in_its_note_is_never_longer_and_is_cut_once(
     assert len(once) <= len(text)
     assert byte_count(once) <= byte_count(text)
     assert cut_with_line(once, limit, note) is once
+
+
+@pytest.mark.parametrize(
+    ("place", "is_ours"),
+    [
+        (f" [offload id: {'ab' * 16}]", True),
+        (f" [full text: /data/tool_result/{'ab' * 16}.txt]", True),
+        (f" [full text: /data/tool_result/{'ab' * 16}.txt, go on from line 12]", True),
+        (" [full text: /etc/passwd]", False),
+        (" [offload id: ../../x]", False),
+        ("", False),
+    ],
+)
+def test_the_place_of_a_whole_text_is_read_from_our_note_only(place: str, is_ours: bool) -> None:
+    note = f"head\n[Tool output truncated: omitted 9 chars]{place}\ntail"
+
+    assert place_in(note) == (place if is_ours else "")
+    assert place_in(f"head{place}") == ""

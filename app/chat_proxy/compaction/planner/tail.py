@@ -10,6 +10,10 @@ FOLD_SHARE: Final = 0.75
 """The share of the room beside the fixed part that a folded text may take at a compaction."""
 TALK_DENSITY: Final = 0.45
 """The most that a folded text needs of the tokens of messages that it replaces."""
+NEWS_DENSITY: Final = 0.65
+"""The most that it needs of those that say something new: talk may repeat itself."""
+SUMMARY_SHARE: Final = 0.35
+"""The share of the largest folded text that a summary may take, however little is new."""
 RESULT_DENSITY: Final = 0.08
 """The same for tool results, which repeat themselves and can be had again."""
 LEAST_FOLD_TOKENS: Final = 400
@@ -17,10 +21,13 @@ LEAST_FOLD_TOKENS: Final = 400
 
 def wanted_room(view: View, end: int, target: int) -> int:
     """Return the tokens that a folded text should have in place of the messages before `end`."""
-    replaced = view.sums[end] - view.sums[view.conversation.instructions]
+    start = view.conversation.instructions
     results = view.result_sums[end]
-    useful = int((replaced - results) * TALK_DENSITY + results * RESULT_DENSITY)
+    talk = view.sums[end] - view.sums[start] - results
+    news = view.news_sums[end] - view.news_sums[start]
     largest = max(0, int((target - view.fixed) * FOLD_SHARE))
+    telling = largest * SUMMARY_SHARE + news * NEWS_DENSITY
+    useful = int(min(talk * TALK_DENSITY, telling) + results * RESULT_DENSITY)
     return min(max(LEAST_FOLD_TOKENS, useful), largest)
 
 

@@ -14,6 +14,7 @@ from chat_proxy.chat.conversation import (
 )
 from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.budget import Budget
+from chat_proxy.compaction.planner.news import news_sizes
 
 NEWEST_STEPS = 2
 ANSWERS_OF_PACE = 20
@@ -59,6 +60,11 @@ class View:
             for size, message in zip(self.sizes, self.conversation.messages, strict=True)
         )
         return list(accumulate(sizes, initial=0))
+
+    @cached_property
+    def news_sums(self) -> list[int]:
+        """The running totals of the tokens of talk that say something new."""
+        return list(accumulate(news_sizes(self.conversation.messages, self.sizes), initial=0))
 
     @property
     def fixed(self) -> int:

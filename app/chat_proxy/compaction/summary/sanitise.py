@@ -17,10 +17,10 @@ _LINE_END = r"(?:\r?\n|\\r\\n|\\n)[ \t]{0,8}"
 _BASE64 = re.compile(
     # One long run, or several lines as in mail and PEM, with an optional short last line;
     rf"(?<!{_B})(?:{_B}{{{_MIN_RUN_CHARS},}}+|{_B}{{60,}}+(?={_LINE_END}{_B}{{60}}))"
-    rf"(?:{_LINE_END}{_B}{{60,}}+)*+(?:{_LINE_END}{_B}{{1,75}}+(?<==))?"
+    rf"(?:{_LINE_END}{_B}{{60,}}+)*(?:{_LINE_END}{_B}{{1,75}}+(?<==))?"
     # a short file with the signature of an image or document; a run with escaped slashes.
     rf"|(?<!{_B})(?:iVBORw0KGgo|/9j/4|R0lGODlh|UklGR|JVBERi0|UEsDBB){_B}{{20,}}+"
-    rf"|(?<![A-Za-z0-9+/_=\\-])(?:[A-Za-z0-9+=_-]*+\\/){{4,}}+{_B}{{12,}}+"
+    rf"|(?<![A-Za-z0-9+/_=\\-])(?>(?:[A-Za-z0-9+=_-]*+\\/){{4,}}){_B}{{12,}}+"
 )
 _SIGNS = re.compile(r"[+/_=\\-]+")
 _NOT_ENCODED = re.compile(r"\s+|\\[rn]|[\\=]")

@@ -1,6 +1,6 @@
 """The sections of summaries: cut one to its share of a folded text, merge several into one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from chat_proxy.compaction.planner.working import fair_share
@@ -32,14 +32,27 @@ def shortened_summary(summary: str, max_tokens: int, count: Callable[[str], int]
         heading, *body = section
         headings = {heading, _parent_of(heading, lines)} - kept
         cost = sum(count(lines[index]) + 1 for index in headings)
-        for index in body:
-            tokens = count(lines[index]) + 1
-            if not lines[index].strip() or tokens + cost > left:
+        costs = {index: count(lines[index]) + 1 for index in body if lines[index].strip()}
+        for index in _spread(costs, left - cost):
+            if costs[index] + cost > left:
                 continue
-            left -= tokens + cost
+            left -= costs[index] + cost
             kept |= {*headings, index}
             cost = 0
     return "\n".join(lines[index] for index in sorted(kept))
+
+
+def _spread(costs: Mapping[int, int], room: int) -> list[int]:
+    """Return the lines in the order in which they are kept.
+
+    If not all fit, those come first that are spread evenly from the oldest to the newest.
+    """
+    lines = list(costs)
+    for number in range(len(lines), 1, -1):
+        chosen = [lines[it * (len(lines) - 1) // (number - 1)] for it in range(number)]
+        if sum(costs[index] for index in chosen) <= room:
+            return [*chosen, *(index for index in lines if index not in chosen)]
+    return lines
 
 
 def merged_within(summaries: Sequence[str], max_tokens: int, count: Callable[[str], int]) -> str:

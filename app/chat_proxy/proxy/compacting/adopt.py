@@ -14,6 +14,7 @@ from chat_proxy.compaction.drop_media import without_current_media
 from chat_proxy.compaction.pipeline import Step
 from chat_proxy.compaction.planner.plan import Plan
 from chat_proxy.compaction.planner.view import View
+from chat_proxy.compaction.summary.commands import without_commands
 from chat_proxy.compaction.summary.fold_text import FoldContent, fold_text, noted_in, spoken_in
 from chat_proxy.compaction.summary.marker import add_marker
 from chat_proxy.compaction.summary.notes.units import NumberedMessage
@@ -127,9 +128,10 @@ def fold_content(
     returned = returned_fold(unfolded, session.sign)
     first = returned.behind if returned else unfolded.instructions
     origins = [unfolded.origins[index] for index in range(first, end) if index not in kept]
+    said = frozenset(without_commands(client.fields, 0))
     calls = call_of_results(client)
     return FoldContent(
-        [(origin, client.messages[origin]) for origin in origins if origin is not None],
+        [(origin, client.messages[origin]) for origin in origins if origin in said],
         calls,
         summary or (returned.text if returned and not applied.folded_until else ""),
         spoken_in(returned.text) if returned else (),

@@ -41,12 +41,14 @@ async def start_for(
 ) -> SummaryTask | None:
     """Start writing the summary that a prompt of this size needs soon.
 
-    While the prompt fits, the summary is used by a later request: until then the prompt grows on.
+    While the prompt fits and nobody waits, a later request uses the summary: until then the prompt
+    grows on.
     """
     view = await view_of(session, applied)
     policy = session.compaction.policy
     growth = max(0, view.trigger - tokens)
-    if tokens <= session.budget.limit:
+    is_awaited = policy.summary.waits_at_trigger and tokens >= view.trigger
+    if tokens <= session.budget.limit and not is_awaited:
         growth += view.pace * 3 // 2
     planner = Planner(view, policy.ageing, policy.budget)
     end = await asyncio.to_thread(planner.end_for_summary, view.target, growth)

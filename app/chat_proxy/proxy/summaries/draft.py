@@ -8,6 +8,7 @@ from typing import NamedTuple
 from chat_proxy.chat.conversation import Conversation, before_opening
 from chat_proxy.chat.message import Message
 from chat_proxy.compaction.checkpoint import index_of
+from chat_proxy.compaction.summary.commands import without_commands
 from chat_proxy.compaction.summary.fold import ACKNOWLEDGEMENT
 from chat_proxy.compaction.summary.marker import Sign, find_returned
 from chat_proxy.proxy.session.session import AppliedCheckpoint, CompactionSession
@@ -95,20 +96,24 @@ class SummaryDraft:
     def originals(self, span: Span) -> list[Message]:
         """Return a span's messages as the client sent them, before anything was cut in them."""
         sent = self.session.compaction.conversation.messages
-        origins = self.conversation.origins[span.start : span.end]
-        return [sent[origin] for origin in origins if origin is not None]
+        return [sent[origin] for origin in self._origins(span)]
 
     def unseen(self, span: Span) -> list[Message]:
         """Return the original messages of a span that the upstream's prompt shows cut or not."""
         visible = self.applied.visible
         shown = dict(zip(visible.origins, visible.fields, strict=True))
         sent = self.session.compaction.conversation
-        origins = self.conversation.origins[span.start : span.end]
         return [
             sent.messages[origin]
-            for origin in origins
-            if origin is not None and shown.get(origin) is not sent.fields[origin]
+            for origin in self._origins(span)
+            if shown.get(origin) is not sent.fields[origin]
         ]
+
+    def _origins(self, span: Span) -> list[int]:
+        """Return the indexes of a span's messages in the client's list, without commands to us."""
+        said = frozenset(without_commands(self.session.compaction.conversation.fields, 0))
+        origins = self.conversation.origins[span.start : span.end]
+        return [origin for origin in origins if origin is not None and origin in said]
 
     def boundary(self, span: Span) -> int:
         """Return how many of the client's messages a span's summary covers."""

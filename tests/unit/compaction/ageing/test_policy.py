@@ -54,3 +54,11 @@ def test_a_policy_that_is_off_gains_nothing() -> None:
     off = replace(POLICY, enabled=False)
 
     assert off.most_gain(90_000, 9_000, window(1_000_000)) == 0
+
+
+def test_a_compaction_that_reaches_its_target_saves_enough_unless_a_minimum_is_set() -> None:
+    literal = replace(POLICY, is_minimum_literal=True)
+
+    assert POLICY.least_gain(window(200_000), 900) == 900
+    assert POLICY.least_gain(window(200_000), 90_000) == 20_000
+    assert literal.least_gain(window(200_000), 900) == 20_000

@@ -71,9 +71,10 @@ def view_of(
     )
 
 
-def words(size: int) -> str:
-    """Return so many characters of text, in lines."""
-    return ("many words in a line of text\n" * (size // 28 + 1))[:size]
+def words(size: int, topic: int = 0) -> str:
+    """Return so many characters of text, in lines that all say something else."""
+    lines = (f"many words in line {topic}-{number:05}\n" for number in range(size // 26 + 1))
+    return "".join(lines)[:size]
 
 
 def read_step(name: str, size: int, tool: str = "read_file") -> list[Fields]:
@@ -82,8 +83,9 @@ def read_step(name: str, size: int, tool: str = "read_file") -> list[Fields]:
 
 
 def talk(*sizes: int) -> list[Fields]:
-    """Return turns with a question and an answer, each of this size."""
-    return [message for size in sizes for message in (user(words(size)), says(words(size)))]
+    """Return turns with a question and an answer, each of this size, none like another."""
+    texts = (words(size, number) for number, size in enumerate(it for it in sizes for _ in "qa"))
+    return [says(text) if index % 2 else user(text) for index, text in enumerate(texts)]
 
 
 def run(*sizes: int) -> list[Fields]:

@@ -64,6 +64,12 @@ def test_what_is_left_stands_in_its_order_under_its_heading() -> None:
             assert heading.strip("# ").split()[0] == line.split()[1]
 
 
+def test_a_long_line_that_does_not_fit_hides_no_shorter_one_behind_it() -> None:
+    given = f"## Goal\n- {'word ' * 90}\n- ship it"
+
+    assert shortened_summary(given, 20, count) == "## Goal\n- ship it"
+
+
 def test_no_heading_is_left_without_a_line() -> None:
     for room in range(0, 150, 7):
         cut = shortened_summary(summary(), room, count).splitlines()
@@ -82,13 +88,15 @@ def test_sections_of_another_prompt_are_cut_from_the_end() -> None:
     assert shortened_summary(given, 13, count) == "# Ziel\n- a b c"
 
 
-def test_plain_text_is_cut_by_lines() -> None:
-    given = "\n".join(f"fact number {number}" for number in range(50))
+def test_plain_text_is_cut_by_lines_that_are_spread_from_the_first_to_the_last() -> None:
+    given = [f"fact number {number}" for number in range(50)]
 
-    cut = shortened_summary(given, 40, count)
+    cut = shortened_summary("\n".join(given), 40, count)
 
-    assert cut == "\n".join(f"fact number {number}" for number in range(cut.count("\n") + 1))
+    places = [given.index(line) for line in cut.splitlines()]
     assert 20 < count(cut) <= 40
+    assert (places[0], places[-1]) == (0, 49)
+    assert max(two - one for one, two in pairwise(places)) <= 8
 
 
 @given(

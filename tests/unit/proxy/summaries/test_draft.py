@@ -174,6 +174,11 @@ def test_a_shrunk_span_never_splits_a_group() -> None:
     assert shrunk(Span(0, 6), talk, [10] * 7, 55) == Span(0, 2)
 
 
+def test_a_shrunk_span_does_not_end_inside_the_opening_of_a_turn() -> None:
+    """A fold keeps the user messages of a turn that it divides: there would be nothing to fold."""
+    assert shrunk(Span(0, 3), conversation(user(), says(), user()), [10] * 3, 15) is None
+
+
 def test_a_span_that_cannot_shrink_enough_is_no_span() -> None:
     talk = conversation(user(), *RUN)
 

@@ -11,9 +11,10 @@ _FENCE = "```"
 
 # The text in brackets explains a heading; it is no part of the title.
 _HEADING = re.compile(
-    r"[ \t]*+(?![-*+>•|][ \t])(?P<mark>#{1,6}+[ \t]*+(?:\*\*|__)?+|\*\*|__)?+"
-    r"(?P<number>\d{1,2}[.)、][ \t]*+(?:\*\*|__)?+)?+"
-    r"(?P<title>(?:[^\n:\uff1a(\uff08*_]|_(?!_)){1,80}+)(?:[(\uff08][^()\uff08\uff09\n]{0,120}[)\uff09])?+"
+    r"[ \t]*+(?![-*+>•|][ \t])(?>(?P<mark>#{1,6}+[ \t]*+(?:\*\*|__)?|\*\*|__)?)"
+    r"(?>(?P<number>\d{1,2}[.)、][ \t]*+(?:\*\*|__)?)?)"
+    r"(?P<title>(?>(?:[^\n:\uff1a(\uff08*_]|_(?!_)){1,80}))"
+    r"(?>(?:[(\uff08][^()\uff08\uff09\n]{0,120}[)\uff09])?)"
     r"[ \t*_]*+(?P<colon>[:\uff1a]?+)[ \t*_]*+(?P<rest>.*)"
 )
 _WORD = re.compile(r"[^\W_]+")

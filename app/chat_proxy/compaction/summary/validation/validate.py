@@ -107,10 +107,10 @@ def verdict(answer: SummaryAnswer, task: SummaryTask, count: Callable[[str], int
             return Verdict("", "sections", missing)
     text = _unfenced(content) if is_plain else written(bodies, task.sections)
     text, foreign = without_foreign(sanitised(text), _given(task))
+    if not is_plain:
+        text = _with_grounded_goal(text, task)
     reason = reason or _reason_of_content(text, foreign, task, count)
-    if reason:
-        return Verdict("", reason)
-    return Verdict(text if is_plain else _with_grounded_goal(text, task))
+    return Verdict("", reason) if reason else Verdict(text)
 
 
 def _reason_of_finish(answer: SummaryAnswer) -> Reason:

@@ -1,6 +1,8 @@
 """Write one summary: ask the models in order, in parts if the span is too long for one query."""
 
 import asyncio
+from collections.abc import Sequence
+from itertools import starmap
 from typing import get_args
 
 from chat_proxy.compaction.ageing.treatments import Treatments
@@ -96,23 +98,23 @@ async def _asked_in_full(
 async def _in_parts(
     draft: SummaryDraft, parts: list[Span], summary_model: SummaryModel, services: SummaryServices
 ) -> tuple[str, Span]:
-    """Return one summary of several parts, which are summarised at the same time."""
+    """Return one summary of several parts, which are summarised at the same time.
+
+    It covers the parts before the first that failed: what no model saw is never claimed.
+    """
     queries = [
         SummaryQuery(draft, summary_model, "transcript", services, part=(number, len(parts)))
         for number in range(len(parts))
     ]
-    asked = (_part(query, part) for query, part in zip(queries, parts, strict=True))
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    answers = await _answers(list(zip(queries, parts, strict=True)))
     texts: list[str] = []
     for answer in answers:
         if isinstance(answer, SummaryFailed):
-            continue
-        if isinstance(answer, BaseException):
-            raise answer
+            if not texts:
+                raise answer
+            break
         texts.append(answer)
-    if len(texts) <= len(parts) // 2:
-        raise next(answer for answer in answers if isinstance(answer, SummaryFailed))
-    covered = Span(draft.start, parts[-1].end)
+    covered = Span(draft.start, parts[len(texts) - 1].end)
     session = draft.session
     policy = session.compaction.policy.summary
     texts = [draft.previous, *texts] if draft.previous else texts
@@ -122,12 +124,26 @@ async def _in_parts(
     ), covered
 
 
-async def _part(query: SummaryQuery, part: Span) -> str:
+async def _answers(asked: Sequence[tuple[SummaryQuery, Span]]) -> list[str | SummaryFailed]:
+    """Ask for all parts at once, and once more for those that failed while others succeeded."""
+    answers = await asyncio.gather(*starmap(_part, asked))
+    failed = [index for index, answer in enumerate(answers) if not isinstance(answer, str)]
+    if failed and len(failed) < len(asked):
+        again = await asyncio.gather(*(_part(*asked[index]) for index in failed))
+        for index, answer in zip(failed, again, strict=True):
+            answers[index] = answer
+    return answers
+
+
+async def _part(query: SummaryQuery, part: Span) -> str | SummaryFailed:
     """Return the summary of a whole part; where the model was shown less, the rest is asked too."""
     texts: list[str] = []
     start = part.start
     while start < part.end:
-        text, done = await query.ask(Span(start, part.end))
+        try:
+            text, done = await query.ask(Span(start, part.end))
+        except SummaryFailed as failure:
+            return failure
         texts.append(text)
         start = done.end
     return merged_summaries(texts) if len(texts) > 1 else texts[0]

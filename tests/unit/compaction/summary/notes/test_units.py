@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chat_proxy.chat.message import Message
 from chat_proxy.chat.tool_names import call_of_results
-from chat_proxy.compaction.summary.notes.units import LEFT_OF_RUN, LONGEST_UNIT, Unit, units_of
+from chat_proxy.compaction.summary.notes.units import LONGEST_UNIT, Unit, units_of
 from tests.unit.chat.shapes import (
     PIXEL,
     SURROGATE,
@@ -124,7 +124,13 @@ def test_of_a_run_of_near_equal_lines_two_are_left() -> None:
 
     lines = [unit for unit in units(*tool_step("1", "bash", log)) if unit.speaker == "tool"]
 
-    assert len(lines) == LEFT_OF_RUN
+    assert len(lines) == 2
+
+
+def test_lines_of_hardly_any_letters_are_no_units() -> None:
+    found = texts(*tool_step("1", "bash", "abcd\nabc\n---\n}\n12 %"))
+
+    assert found[1:] == ["abcd"]
 
 
 def test_a_few_lines_that_look_alike_all_stay() -> None:

@@ -39,6 +39,17 @@ async def test_a_longer_span_is_divided_at_seams_without_gaps() -> None:
         assert all(draft.span_tokens(part) <= PART_SHARE * window for part in parts)
 
 
+@pytest.mark.parametrize("turns", range(15, 25))
+async def test_no_part_is_a_short_rest(turns: int) -> None:
+    """A summary of a short rest would be no shorter than it, and the whole would fail."""
+    async with proxy_with() as proxy:
+        draft = await proxy.draft(talk(turns))
+
+        sizes = [draft.span_tokens(it) for it in parts_of(draft, Span(1, 2 * turns + 1), 2_000)]
+
+        assert min(sizes) > max(sizes) / 2
+
+
 async def test_of_a_span_of_many_windows_the_newest_parts_are_taken() -> None:
     async with proxy_with() as proxy:
         draft = await proxy.draft(talk(60))
