@@ -11,10 +11,10 @@ ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none
 .DEFAULT_GOAL := help
 .PHONY: help install servers demo run fmt lint types imports bandit audit quick test faults check
 .PHONY: fuzz soak
-.PHONY: crowds mutation bench compat engine docs sbom lock trace
+.PHONY: crowds mutation bench compat engine small-model docs sbom lock trace
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-11s %s\n", $$1, $$2}'
 
 install: $(INSTALLED) ## Make the virtualenv and install everything from the lock
 
@@ -93,10 +93,14 @@ compat: install ## Drive real clients and agents through the proxy; writes docs/
 engine: install ## Run a real vLLM on the CPU behind the proxy; writes docs/engine.md
 	$(BIN)/python -m tools.engine $(ARGS)
 
+small-model: install ## Run a real model of 135M with a window of 2,048; writes docs/bench/small_model.md
+	$(BIN)/python -m tools.small_model --write $(ARGS)
+
 bench: install ## Measure against nginx and a bare relay (BENCH_PEERS=1: three gateways too)
 	$(BIN)/python -m bench $(ARGS)
 	$(BIN)/python -m bench.growth
 	$(BIN)/python -m bench.conversation
+	$(BIN)/python -m bench.clients --write
 
 trace: install ## Count the files that one request runs through (docs/architecture.md has the figures)
 	$(BIN)/python -m tools.trace $(ARGS)

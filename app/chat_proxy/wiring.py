@@ -20,10 +20,10 @@ from chat_proxy.proxy.routing.destinations import Destinations
 from chat_proxy.proxy.routing.model_policy import ModelPolicies
 from chat_proxy.proxy.routing.model_route import ModelRoutes
 from chat_proxy.proxy.services import Services
-from chat_proxy.proxy.session.checkpoints import Checkpoints
-from chat_proxy.proxy.session.last_seen import LastSeen
 from chat_proxy.proxy.session.offloads import Offloads
 from chat_proxy.proxy.session.originals import Originals
+from chat_proxy.proxy.session.recognition.checkpoints import Checkpoints
+from chat_proxy.proxy.session.recognition.last_seen import LastSeen
 from chat_proxy.proxy.sizing.calibrations import Calibrations
 from chat_proxy.proxy.sizing.learned_windows import LearnedWindows
 from chat_proxy.proxy.sizing.measure import Sizing
@@ -31,8 +31,10 @@ from chat_proxy.proxy.sizing.model_sizing import ModelSizings
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers
 from chat_proxy.proxy.summaries.jobs import SummaryJobs
 from chat_proxy.proxy.summaries.services import SummaryServices
+from chat_proxy.proxy.summaries.storm_guard import StormGuard
 from chat_proxy.proxy.summaries.tenant_budget import TenantBudget
 from chat_proxy.proxy.summaries.writing.ability import SummaryAbility
+from chat_proxy.proxy.summaries.writing.ride_shares import RideShares
 from chat_proxy.registry.model_card import ModelCard
 from chat_proxy.registry.registry import BadRegistry, ModelRegistry, read_registry
 from chat_proxy.store.archive.archive import Archive
@@ -138,6 +140,8 @@ def make_compaction(
         SummaryJobs(checkpoints, store, metrics, settings.summary.concurrency),
         TenantBudget(settings.summary.tenant_tokens_per_hour),
         SummaryAbility(),
+        StormGuard(metrics, settings.summary.max_per_request),
+        RideShares(metrics),
         upstream,
         windows,
         registry,

@@ -99,7 +99,7 @@ class ScriptedModel:
         self.calls.append(Call(len(prompt.tokens), cached, count(text), is_side_query, pairs))
         if not is_side_query:
             self.last = prompt
-        answer = _Answer(prompt, text)
+        answer = _Answer(prompt, text, cached)
         return await answer.stream(request) if prompt.fields.get("stream") else answer.whole()
 
 
@@ -107,6 +107,7 @@ class ScriptedModel:
 class _Answer:
     prompt: Prompt
     text: str
+    cached: int
 
     def whole(self) -> web.Response:
         message = {"role": "assistant", "content": self.text}
@@ -126,7 +127,12 @@ class _Answer:
 
     def _usage(self) -> Json:
         sent, written = len(self.prompt.tokens), count(self.text)
-        return {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written}
+        return {
+            "prompt_tokens": sent,
+            "completion_tokens": written,
+            "total_tokens": sent + written,
+            "prompt_tokens_details": {"cached_tokens": self.cached},
+        }
 
 
 _NO_MODEL: Json = {"error": {"message": "The model is not there.", "type": "server_error"}}

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from bench.chart import Chart
-from bench.growth import checkpoints, histories
+from bench.growth import alignment, checkpoints, histories
 from bench.machine import machine_facts
 from bench.progress import tell
 from bench.servers import REPOSITORY
@@ -19,11 +19,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="growth-") as folder:
         lookups = checkpoints.measure(Path(folder))
         requests = histories.measure(Path(folder))
+    alike = alignment.measure()
     tell("")
     DOCS.mkdir(parents=True, exist_ok=True)
     (DOCS / "history.svg").write_text(_history_chart(requests).svg(), encoding="utf-8")
     (DOCS / "checkpoints.svg").write_text(_checkpoint_chart(lookups).svg(), encoding="utf-8")
-    page = _page(requests, lookups)
+    page = _page(requests, lookups, alike)
     (DOCS / "growth.md").write_text(page, encoding="utf-8")
     print(page)
     return 0 if lookups[checkpoints.SIZES[-1]] <= MOST_RATIO * lookups[checkpoints.SIZES[0]] else 1
@@ -43,7 +44,11 @@ def _checkpoint_chart(lookups: dict[int, float]) -> Chart:
     return Chart("CPU of a lookup as the store fills", "checkpoints in the store", "µs", line)
 
 
-def _page(requests: dict[str, dict[int, float]], lookups: dict[int, float]) -> str:
+def _page(
+    requests: dict[str, dict[int, float]],
+    lookups: dict[int, float],
+    alike: dict[int, alignment.Cost],
+) -> str:
     facts = machine_facts()
     lines = [
         "# What a request costs as things grow",
@@ -71,6 +76,18 @@ def _page(requests: dict[str, dict[int, float]], lookups: dict[int, float]) -> s
     ]
     first = lookups[checkpoints.SIZES[0]]
     lines += [f"| {size:,} | {cost:,.0f} | {cost / first:.2f} |" for size, cost in lookups.items()]
+    lines += [
+        "",
+        "A history that its client has changed is found by its anchors and aligned with what the",
+        "checkpoint covers, in memory, after it was hashed:",
+        "",
+        "| messages | hash all, µs | anchors and alignment, µs |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| {length:,} | {cost.hashing:,.0f} | {cost.aligning:,.0f} |"
+        for length, cost in alike.items()
+    ]
     return "\n".join([*lines, ""])
 
 

@@ -1,17 +1,24 @@
-"""CPU of a lookup as the store fills: a conversation asks for all of its seams at once."""
+"""CPU of a lookup as the store fills: a conversation asks for all of its seams at once.
+
+The history is new to the store, so that its anchors are looked up too.
+"""
 
 import asyncio
 import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 
 from bench.progress import tell
+from chat_proxy.chat.conversation import Conversation
+from chat_proxy.chat.volatile_blocks import VolatileBlocks
 from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.checkpoint import Checkpoint
-from chat_proxy.proxy.session.checkpoints import KIND, Checkpoints, Scope
+from chat_proxy.proxy.session.recognition import anchors
+from chat_proxy.proxy.session.recognition.checkpoints import KIND, Checkpoints
+from chat_proxy.proxy.session.recognition.history import History, hashed_history
+from chat_proxy.proxy.session.recognition.scope import ADDRESS_BYTES, Scope
 from chat_proxy.store.base import Seal
 from chat_proxy.store.sqlite.store import _INSERT, SqliteStore
 
@@ -22,7 +29,10 @@ ROUNDS = 5
 SECRET = b"growth".ljust(32, b".")
 TENANT = "bench"
 LIFE_SECONDS = 86_400
-ROW = Checkpoint(20, Treatments(), 5_000).to_bytes()
+ROWS = {
+    KIND: Checkpoint(20, Treatments(), 5_000).to_bytes(),
+    anchors.KIND: bytes(ADDRESS_BYTES),
+}
 
 Row = tuple[str, bytes, bytes, int, bytes, str, int]
 
@@ -48,16 +58,19 @@ async def _cost(path: Path, size: int) -> float:
 async def _round(checkpoints: Checkpoints) -> float:
     """Return the CPU seconds of a lookup for a history that this process has not seen."""
     scope = Scope(TENANT, b"policy")
-    seams = tuple(range(1, SEAMS + 1))
-    histories = [_links(os.urandom(16)) for _ in range(LOOKUPS)]
+    histories = [_history(os.urandom(16).hex()) for _ in range(LOOKUPS)]
     before = time.process_time()
-    for links in histories:
-        await checkpoints.find(scope, seams, links)
+    for history in histories:
+        await checkpoints.find(scope, history, SEAMS)
     return (time.process_time() - before) / LOOKUPS
 
 
-def _links(seed: bytes) -> list[bytes]:
-    return [sha256(seed + bytes([number])).digest() for number in range(SEAMS)]
+def _history(seed: str) -> History:
+    roles = ("user", "assistant")
+    messages = [{"role": roles[at % 2], "content": f"{seed} {at}"} for at in range(SEAMS)]
+    conversation = Conversation.of(messages)
+    assert conversation is not None
+    return hashed_history(conversation, VolatileBlocks(()), SECRET)
 
 
 def _fill(path: Path, size: int) -> None:
@@ -73,6 +86,7 @@ def _rows(size: int) -> Iterator[Row]:
     seal = Seal(SECRET)
     now = int(time.time())
     expires = now + LIFE_SECONDS
-    for _ in range(size):
-        key = os.urandom(32)
-        yield KIND, key, ROW, expires, seal.of(KIND, key, ROW, expires), TENANT, now
+    for kind, row in ROWS.items():
+        for _ in range(size):
+            key = os.urandom(ADDRESS_BYTES)
+            yield kind, key, row, expires, seal.of(kind, key, row, expires), TENANT, now

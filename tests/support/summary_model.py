@@ -136,7 +136,9 @@ async def answer(question: Question, line: Line, text: str | None, **more: Any) 
     message = {"role": "assistant", "content": text, **more}
     ending = message.pop("finish_reason", "stop")
     used = {"prompt_tokens": question.tokens, "completion_tokens": 6}
-    usage = {**used, "total_tokens": question.tokens + 6}
+    usage: dict[str, Any] = {**used, "total_tokens": question.tokens + 6}
+    if "cached_tokens" in message:
+        usage["prompt_tokens_details"] = {"cached_tokens": message.pop("cached_tokens")}
     head = {"id": "chatcmpl-1", "created": 1, "model": question.fields["model"]}
     if not question.fields.get("stream"):
         choice = {"index": 0, "message": message, "finish_reason": ending}

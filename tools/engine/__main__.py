@@ -12,7 +12,7 @@ from bench.machine import machine_facts
 from tools.engine.findings import Finding
 from tools.engine.install import MODELS, PYTHON, ROOT, install, versions
 from tools.engine.progress import say
-from tools.engine.report import Facts, Section, page
+from tools.engine.report import Facts, Section, line, page
 from tools.engine.scenarios.counting import counting, counting_told
 from tools.engine.scenarios.discovery import discovery
 from tools.engine.scenarios.endurance import (
@@ -99,15 +99,10 @@ async def _section(engine: Engine, title: str, scenarios: tuple[Scenario, ...]) 
         except Exception as error:  # noqa: BLE001 - what goes wrong is a finding too
             found = [Finding(scenario.__name__, repr(error)[:200], "an end", holds=False)]
         for finding in found:
-            say(_line(finding))
+            say(line(finding))
         findings += found
         say(f"   {time.monotonic() - began:.0f} s")
     return Section(title, findings)
-
-
-def _line(finding: Finding) -> str:
-    wanted = f"  (wanted: {finding.wanted})" if finding.wanted else ""
-    return f" {' ' if finding.holds else '!'} {finding.what}: {finding.figure}{wanted}"
 
 
 def facts(stands: tuple[Stand, ...]) -> Facts:

@@ -26,7 +26,7 @@ class Facts:
 
 def page(facts: Facts, sections: list[Section]) -> str:
     """Return the whole page."""
-    return "\n".join([*_head(facts), *_tables(sections), *_commands(facts)]) + "\n"
+    return "\n".join([*_head(facts), *tables(sections), *_commands(facts)]) + "\n"
 
 
 def _head(facts: Facts) -> Iterator[str]:
@@ -45,10 +45,17 @@ def _head(facts: Facts) -> Iterator[str]:
     yield f"{facts.date}, {facts.machine}; {versions}."
 
 
-def _tables(sections: list[Section]) -> Iterator[str]:
+def tables(sections: list[Section]) -> Iterator[str]:
+    """Yield the lines of a table for each section."""
     for section in sections:
         yield from ("", f"## {section.title}", "", "| | found | wanted | |", "|---|---|---|---|")
         yield from map(_row, section.findings)
+
+
+def line(finding: Finding) -> str:
+    """Return a finding as a line for a terminal."""
+    wanted = f"  (wanted: {finding.wanted})" if finding.wanted else ""
+    return f" {' ' if finding.holds else '!'} {finding.what}: {finding.figure}{wanted}"
 
 
 def _row(finding: Finding) -> str:

@@ -16,12 +16,12 @@ from chat_proxy.cli.main import main
 from chat_proxy.tokens.tiktoken_counter import TiktokenCounter
 
 BOUNDS = {
-    "chat_proxy.proxy.session.checkpoints": {
+    "chat_proxy.proxy.session.recognition.checkpoints": {
         "LOCAL_BYTES": 1024 * 1024,
         "REMEMBERED_QUERIES": 500,
     },
     "chat_proxy.proxy.session.originals": {"REMEMBERED": 500},
-    "chat_proxy.proxy.session.last_seen": {"REMEMBERED": 500},
+    "chat_proxy.proxy.session.recognition.last_seen": {"REMEMBERED": 500},
     "chat_proxy.proxy.sizing.learned_windows": {"REMEMBERED_LESSONS": 100},
     "chat_proxy.proxy.session.offloads": {"REMEMBERED": 500},
     "chat_proxy.proxy.sizing.tokenizers": {"MAX_MESSAGES": 5_000},

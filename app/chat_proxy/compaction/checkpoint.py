@@ -1,13 +1,14 @@
 """The stored result of a compaction, so that a prefix of a conversation is compacted only once."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.compaction.ageing.treatments import Treatments
+from chat_proxy.compaction.recognition.digests import NOTHING, Covered
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,22 @@ class Checkpoint:
     """The names of the places where the folded messages are, oldest first."""
     names_places: bool = False
     """Whether aged results name the place of their whole text."""
+    covered: Covered = field(default=NOTHING, compare=False)
+    """The digests of the messages that it covers, to recognise them again: no decision."""
+    missing: int = 0
+    """How many of the covered messages the client has dropped since; not stored."""
+
+    def shifted(self, offset: int) -> Self:
+        """Return the checkpoint for a list in which the same messages stand elsewhere."""
+        if not offset:
+            return self
+        return replace(
+            self,
+            until=self.until + offset,
+            treatments=self.treatments.shifted(offset),
+            folded_until=max(0, self.folded_until + offset) if self.folded_until else 0,
+            summarised_until=max(0, self.summarised_until + offset) if self.summarised_until else 0,
+        )
 
     def to_bytes(self) -> bytes:
         """Return the stored form; equal checkpoints give equal bytes."""
@@ -47,6 +64,7 @@ class Checkpoint:
             "summarised_until": self.summarised_until,
             "sources": self.sources,
             "names_places": self.names_places,
+            "covered": self.covered.as_document(),
         }
         return json.dumps(document, separators=(",", ":")).encode()
 
@@ -64,6 +82,7 @@ class Checkpoint:
             summarised_until=_count(document, "summarised_until"),
             sources=_texts(document, "sources"),
             names_places=document.get("names_places") is True,
+            covered=Covered.from_document(document.get("covered")),
         )
         if checkpoint.folded_until > checkpoint.until:
             raise ValueError("a checkpoint folds more messages than it covers")

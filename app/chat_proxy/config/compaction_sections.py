@@ -17,6 +17,7 @@ from chat_proxy.config.value_types import (
     Seconds,
     Section,
     Share,
+    TagNames,
     ToolRules,
     Words,
 )
@@ -115,6 +116,21 @@ class BudgetSettings(Section):
     """The shortest answer, in tokens, that must fit beside the prompt."""
 
 
+class HistorySettings(Section):
+    """How a conversation is recognised when a client sends it again."""
+
+    volatile_tags: TagNames = (
+        "environment_details",
+        "environment_context",
+        "system-reminder",
+        "git_status",
+        "env",
+        "context",
+    )
+    """Comma-separated names of tags: blocks like `<env>…</env>` in user messages, which clients
+    change or take out later, do not make it another conversation."""
+
+
 class SummarySettings(Section):
     """How summaries are written, and by which model."""
 
@@ -140,6 +156,10 @@ class SummarySettings(Section):
     """How many summaries are written at once; waiting tenants are served in rotation."""
     tenant_tokens_per_hour: Count = 0
     """Hourly limit of tokens for one tenant's summaries in each process; 0 means no limit."""
+    max_per_request: Share = 0.25
+    """If more summaries than this are started per request of a tenant and model, over the last
+    forty near the window, they are not found again: folds are then made without a model until
+    earlier decisions are found again. 1 disables it."""
     wait: Annotated[Literal["trigger", "overflow"], InAnyCase] = "overflow"
     """`overflow`: wait for a summary only if the prompt does not fit; `trigger`: from the trigger
     on."""

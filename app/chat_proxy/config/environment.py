@@ -23,7 +23,18 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 # The sections that a model's registry entry may override; the others apply before the model of a
 # request is known.
 PER_MODEL = frozenset(
-    {"mode", "vision", "media", "tools", "prune", "budget", "summary", "replay", "tokens"}
+    {
+        "mode",
+        "vision",
+        "media",
+        "tools",
+        "prune",
+        "budget",
+        "history",
+        "summary",
+        "replay",
+        "tokens",
+    }
 )
 
 # Kubernetes sets these in every pod of a namespace with a Service called chat-proxy.

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from chat_proxy.chat.volatile_blocks import VolatileBlocks
 from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.budget import BudgetPolicy
 from chat_proxy.compaction.stages.limit_vision_history import LimitVisionHistoryPolicy
@@ -46,6 +47,7 @@ def model_policy(settings: Settings) -> ModelPolicy:
         summary_policy(settings),
         settings.replay.enabled,
         settings.replay.clip_output,
+        VolatileBlocks(settings.history.volatile_tags),
     )
 
 

@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from chat_proxy.config.compaction_sections import (
     BudgetSettings,
     CommandsSettings,
+    HistorySettings,
     MediaSettings,
     PruneSettings,
     ReplaySettings,
@@ -61,6 +62,7 @@ class Settings(BaseSettings):
     tools: ToolsSettings = ToolsSettings()
     prune: PruneSettings = PruneSettings()
     budget: BudgetSettings = BudgetSettings()
+    history: HistorySettings = HistorySettings()
     summary: SummarySettings = SummarySettings()
     replay: ReplaySettings = ReplaySettings()
     tokens: TokensSettings = TokensSettings()

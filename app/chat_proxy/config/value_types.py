@@ -1,6 +1,7 @@
 """The types of setting values, with their validators."""
 
 import json
+import re
 from typing import Annotated, Any
 
 from pydantic import (
@@ -15,6 +16,8 @@ from pydantic_settings import NoDecode
 
 from chat_proxy.compaction.stages.tool_rules import ToolRule
 from chat_proxy.registry.base_url import checked_base_url
+
+_TAG_NAME = re.compile(r"[A-Za-z][\w-]{0,60}")
 
 
 class Section(BaseModel):
@@ -40,6 +43,15 @@ Processes = Annotated[int, Field(ge=1, le=256)]
 def _lower_case(value: object) -> object:
     """Return `INFO` as `info`: other programs write log levels in capitals."""
     return value.strip().lower() if isinstance(value, str) else value
+
+
+def _tag_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    wrong = next((name for name in names if not _TAG_NAME.fullmatch(name)), None)
+    if wrong is not None:
+        raise ValueError(
+            f"{wrong!r} is not a tag's name: letters, digits, _ and - only, no brackets"
+        )
+    return names
 
 
 def _split(value: object) -> object:
@@ -89,6 +101,7 @@ def _tool_rules(value: object) -> object:
 
 InAnyCase = BeforeValidator(_lower_case)
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+TagNames = Annotated[Words, AfterValidator(_tag_names)]
 BaseUrl = Annotated[str, AfterValidator(checked_base_url)]
 Key = Annotated[SecretStr, AfterValidator(_header_value)]
 Keys = Annotated[tuple[Key, ...], NoDecode, BeforeValidator(_split_keys)]

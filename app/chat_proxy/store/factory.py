@@ -107,3 +107,7 @@ class FailOpenStore:
         if isinstance(self._store, Leases):
             return await self._store.lease(key, seconds)
         return OwnLease()
+
+    async def any_held(self, keys: list[bytes]) -> bool:
+        """Return whether a process holds the lease for one of these keys."""
+        return isinstance(self._store, Leases) and await self._store.any_held(keys)

@@ -28,6 +28,10 @@ class Leases(Protocol):
         """Return the lease for this key, or None while another process holds it."""
         ...
 
+    async def any_held(self, keys: list[bytes]) -> bool:
+        """Return whether a process holds the lease for one of these keys; a fault is a no."""
+        ...
+
 
 class OwnLease:
     """The lease of a process that shares its work with no other process."""

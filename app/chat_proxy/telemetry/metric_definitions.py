@@ -90,7 +90,12 @@ class MetricDefinitions:
 
     def _define_summaries(self) -> None:
         """Define the metrics of summaries and of the queries to summary models."""
-        self.summaries = self._counter("summaries", "Summaries: written, failed.", "result")
+        self.summaries = self._counter(
+            "summaries", "Summaries: written, failed, withheld by the storm guard.", "result"
+        )
+        self.summary_storms = self._counter(
+            "summary_storms", "Times that summaries were not found again and no more were written."
+        )
         self.summary_failures = self._counter(
             "summary_fail", "Summaries that could not be written, by reason.", "reason"
         )
@@ -104,7 +109,12 @@ class MetricDefinitions:
             "shape result",
         )
         self.side_query_tokens = self._counter(
-            "side_query_tokens", "Tokens of those questions: prompt, completion.", "kind"
+            "side_query_tokens", "Tokens of those questions: prompt, completion, cached.", "kind"
+        )
+        self.ride_switches = self._counter(
+            "ride_switches",
+            "Models that change to this shape, as their rides are hardly cached or tried again.",
+            "shape",
         )
 
     def _define_store(self) -> None:

@@ -8,7 +8,7 @@ import orjson
 from chat_proxy.errors import UpstreamInvalidResponse, UpstreamResponseTooLarge, UpstreamTruncated
 from chat_proxy.http.headers import value_of
 from chat_proxy.upstream.client import Call, Reply, Upstream
-from chat_proxy.upstream.usage import Usage, read_leniently, usage_of
+from chat_proxy.upstream.usage import Usage, cached_tokens_in, read_leniently, usage_of
 
 MAX_BYTES = 4 * 1024 * 1024
 REFUSAL_BYTES = 16 * 1024
@@ -24,6 +24,8 @@ class Completion:
     calls_tools: bool
     refuses: bool
     usage: Usage | None
+    cached_tokens: int | None = None
+    """The prompt tokens that came from a cache, None if the upstream does not report them."""
 
 
 class NotAnswered(Exception):
@@ -91,7 +93,7 @@ def completion_in_document(body: bytes) -> Completion:
     parts = _Parts()
     for choice in _choices(document):
         parts.add(choice.get("message"), choice.get("finish_reason"))
-    return parts.completion(usage_of(document))
+    return parts.completion(usage_of(document), cached_tokens_in(document.get("usage")))
 
 
 def completion_in_events(body: bytes) -> Completion:
@@ -100,7 +102,7 @@ def completion_in_events(body: bytes) -> Completion:
     Raise UpstreamInvalidResponse for an error event, UpstreamTruncated if the end is missing.
     """
     parts = _Parts()
-    usage = None
+    usage = cached = None
     is_done = False
     for line in body.splitlines():
         name, _, value = line.partition(b":")
@@ -110,12 +112,13 @@ def completion_in_events(body: bytes) -> Completion:
         document = _parsed(value)
         if document.get("error"):
             raise UpstreamInvalidResponse
-        usage = usage_of(document) or usage
+        if (found := usage_of(document)) is not None:
+            usage, cached = found, cached_tokens_in(document["usage"])
         for choice in _choices(document):
             parts.add(choice.get("delta"), choice.get("finish_reason"))
     if parts.finish_reason is None and not is_done:
         raise UpstreamTruncated
-    return parts.completion(usage)
+    return parts.completion(usage, cached)
 
 
 @dataclass(slots=True)
@@ -140,13 +143,14 @@ class _Parts:
         self.calls_tools |= bool(message.get("tool_calls") or message.get("function_call"))
         self.refuses |= bool(message.get("refusal"))
 
-    def completion(self, usage: Usage | None) -> Completion:
+    def completion(self, usage: Usage | None, cached_tokens: int | None) -> Completion:
         return Completion(
             "".join(self.pieces),
             self.finish_reason,
             self.calls_tools,
             self.refuses,
             usage,
+            cached_tokens,
         )
 
 

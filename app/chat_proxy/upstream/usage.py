@@ -32,12 +32,18 @@ def usage_of(document: object) -> Usage | None:
     usage = document.get("usage") if type(document) is dict else None
     if type(usage) is not dict:
         return None
-    details = usage.get("prompt_tokens_details")
     return Usage(
         _count(usage.get("prompt_tokens")),
         _count(usage.get("completion_tokens")),
-        _count(details.get("cached_tokens")) if type(details) is dict else 0,
+        cached_tokens_in(usage) or 0,
     )
+
+
+def cached_tokens_in(usage: object) -> int | None:
+    """Return the prompt tokens that came from a cache, None if the upstream does not report it."""
+    details = usage.get("prompt_tokens_details") if type(usage) is dict else None
+    cached = details.get("cached_tokens") if type(details) is dict else None
+    return _count(cached) if type(cached) is int else None
 
 
 def usage_in(body: bytes) -> Usage | None:

@@ -7,7 +7,6 @@ from time import perf_counter
 
 import pytest
 
-from chat_proxy.chat.hash_chain import chained
 from chat_proxy.store.base import Addresses
 from tests.faults.security.ranks import chance_of_one_source
 from tests.faults.security.tenants import ALICE, BOB, bearer, kept, raw_get
@@ -15,6 +14,7 @@ from tests.journeys.summaries.talking import WINDOW, label, long_chat, talking
 from tests.support.live import RawClient, http_client, raw_client, running_proxy
 from tests.support.summary_model import SummaryModel
 from tests.unit.chat.shapes import user
+from tests.unit.proxy.session.recognition.histories import words
 
 pytestmark = pytest.mark.anyio
 
@@ -122,5 +122,5 @@ def test_f5_no_message_runs_over_into_the_next() -> None:
     links: dict[bytes, tuple[bytes, ...]] = {}
     for _ in range(5_000):
         history = parted(b'{"a":"' + dice.randbytes(4).hex().encode() + b'"}', dice)
-        link = chained(history)[-1]
+        link = words(*(part.decode() for part in history)).links[-1]
         assert links.setdefault(link, history) == history

@@ -14,14 +14,23 @@ from tests.journeys.summaries.talking import WINDOW, body_of, long_chat
 from tests.support.command import ask
 from tests.support.fake_model import fake_model
 from tests.support.live import eventually
-from tests.support.redis_server import RedisServer
 from tests.support.summary_model import SummaryModel, after, in_turn, once_open
+from tests.unit.store.places import store_in_file
 
 pytestmark = pytest.mark.anyio
 
 LEASE_SECONDS = 1.0
 # What a busy machine and the new summary itself add.
 SLACK_SECONDS = 2.0
+
+
+@pytest.fixture(params=["redis", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """The settings of a store that several processes share."""
+    if request.param == "sqlite":
+        return {"STORE_URL": store_in_file(tmp_path)["url"]}
+    section = store_in(request.getfixturevalue("server"))
+    return {"STORE_URL": section["url"], "STORE_SECRET": section["secret"]}
 
 
 async def chat(url: str) -> httpx.Response:
@@ -35,7 +44,7 @@ def outcome(answer: httpx.Response) -> str:
 
 
 async def test_another_process_takes_over_within_the_lease(
-    server: RedisServer, tmp_path: Path
+    store: dict[str, str], tmp_path: Path
 ) -> None:
     """FAULTS E3: what the dead one had begun is done once more, by one of the others."""
     gate = asyncio.Event()
@@ -43,8 +52,7 @@ async def test_another_process_takes_over_within_the_lease(
     async with fake_model(brain) as model:
         variables = {
             "UPSTREAM_BASE_URL": model.url,
-            "STORE_URL": store_in(server)["url"],
-            "STORE_SECRET": store_in(server)["secret"],
+            **store,
             "BUDGET_CONTEXT_WINDOW": str(WINDOW),
             "BUDGET_PREPARE": "1",
             "SUMMARY_WAIT": "trigger",

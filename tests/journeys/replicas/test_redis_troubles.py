@@ -10,7 +10,7 @@ from statistics import median
 
 import pytest
 
-from chat_proxy.proxy.session.checkpoints import ASK_AGAIN_SECONDS
+from chat_proxy.proxy.session.recognition.checkpoints import ASK_AGAIN_SECONDS
 from tests.journeys.replicas.fleet import Fleet, fleet_of, store_in
 from tests.journeys.replicas.load import Load, load_on
 from tests.journeys.replicas.telling import numbered

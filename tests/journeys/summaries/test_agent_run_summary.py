@@ -115,14 +115,14 @@ def test_no_request_of_the_run_is_over_the_window() -> None:
     assert all(label(asked) in ("none", "built", "reused") for asked in talk.asked)
 
 
-def test_the_questions_for_a_summary_fit_strictly_and_call_no_tool() -> None:
-    """BUGS 11: prompt + max_tokens < window, and the tools are there but must not be called."""
+def test_the_questions_for_a_summary_fit_strictly_and_carry_the_tools() -> None:
+    """BUGS 11: prompt + max_tokens < window, and the tools are those of the cached prompt."""
     brain, _, _ = run()
 
     for question in brain.summaries:
         assert question.tokens + question.max_tokens < WINDOW
         assert question.fields["tools"] == TOOLS
-        assert question.fields["tool_choice"] == "none"
+        assert "tool_choice" not in question.fields
 
 
 def test_a_requests_own_tools_are_always_sent() -> None:

@@ -6,16 +6,16 @@ from copy import deepcopy
 
 import pytest
 
-from chat_proxy.chat.hash_chain import chained
 from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.checkpoint import Checkpoint
-from chat_proxy.proxy.session.checkpoints import Checkpoints, Scope
-from chat_proxy.proxy.session.history_hashes import history_hashes
+from chat_proxy.proxy.session.recognition.checkpoints import Checkpoints
+from chat_proxy.proxy.session.recognition.scope import Scope
 from chat_proxy.store.memory import MemoryStore
 from tests.journeys.summaries.talking import SYSTEM, WINDOW, Talk, label, long_chat, talking
 from tests.journeys.trimming.growing import Asked
 from tests.support.summary_model import SummaryModel
-from tests.unit.chat.shapes import Fields, calls, conversation, result, says, system, user
+from tests.unit.chat.shapes import Fields, calls, result, says, system, user
+from tests.unit.proxy.session.recognition.histories import history
 
 pytestmark = pytest.mark.anyio
 
@@ -72,13 +72,18 @@ async def test_a_branch_that_leaves_out_the_last_turn_keeps_the_summary() -> Non
     assert await labels_of(change) == ("built", "reused", 1)
 
 
-async def test_a_changed_system_message_is_another_history() -> None:
-    """BUGS 45: instructions are part of what a summary was written under."""
+async def test_a_changed_system_message_is_sent_beside_the_same_summary() -> None:
+    """BUGS 45: the fold is reused, and the instructions are those of this request."""
+    brain = SummaryModel(window=WINDOW)
+    careless = system("You are careless. " * 20)
+    async with talking(brain) as talk:
+        first = await talk.ask(long_chat())
+        second = await talk.ask([careless, *long_chat()[1:]])
 
-    def change(messages: list[Fields], _: int) -> None:
-        messages[0] = system("You are careless. " * 20)
-
-    assert await labels_of(change) == ("built", "built", 2)
+    assert (label(first), label(second)) == ("built", "reused")
+    assert len(brain.summaries) == 1
+    assert first.messages[0] == SYSTEM
+    assert second.messages == [careless, *first.messages[1:]]
 
 
 async def test_a_moved_cache_mark_is_no_change() -> None:
@@ -137,16 +142,16 @@ def some_history(dice: random.Random) -> list[Fields]:
 
 
 def edit(messages: list[Fields], dice: random.Random) -> None:
-    chosen = dice.choice(messages)
-    chosen["content"] = f"{chosen['content']} "
+    chosen = dice.choice(messages[1:])
+    chosen["content"] = f"{chosen['content']}!"
 
 
 def drop(messages: list[Fields], dice: random.Random) -> None:
-    del messages[dice.randrange(len(messages))]
+    del messages[dice.randrange(1, len(messages))]
 
 
 def insert(messages: list[Fields], dice: random.Random) -> None:
-    messages.insert(dice.randint(0, len(messages) - 1), user("between"))
+    messages.insert(dice.randint(1, len(messages) - 1), user("between"))
 
 
 def another_role(messages: list[Fields], _: random.Random) -> None:
@@ -154,7 +159,8 @@ def another_role(messages: list[Fields], _: random.Random) -> None:
 
 
 def another_field(messages: list[Fields], dice: random.Random) -> None:
-    dice.choice(messages)["name"] = "eve"
+    spoken = [message for message in messages[1:] if message["role"] != "tool"]
+    dice.choice(spoken)["name"] = "eve"
 
 
 def moved_words(messages: list[Fields], _: random.Random) -> None:
@@ -174,17 +180,14 @@ async def keep_for(
     checkpoints: Checkpoints, scope: Scope, messages: list[Fields], own: Checkpoint
 ) -> None:
     """Leave a checkpoint behind for all of these messages, as a request does."""
-    history = await history_hashes(conversation(*messages), 0)
-    until = len(messages)
-    await checkpoints.keep(scope, history.link_at(until), own, root=history.root_at(until))
+    await checkpoints.keep(scope, history(*messages), own)
 
 
 async def found_for(
     checkpoints: Checkpoints, scope: Scope, messages: list[Fields]
 ) -> Checkpoint | None:
     """Look for what was left behind for these messages, as a request does."""
-    held = conversation(*messages)
-    return await checkpoints.find(scope, held.seams, chained(it.canonical for it in held.messages))
+    return await checkpoints.find(scope, history(*messages), len(messages))
 
 
 async def test_of_thousands_of_pairs_no_history_gets_a_foreign_summary() -> None:
@@ -194,11 +197,11 @@ async def test_of_thousands_of_pairs_no_history_gets_a_foreign_summary() -> None
     for number in range(PAIRS):
         checkpoints = Checkpoints(MemoryStore(b"secret"), max_local=20)
         scope = Scope("alice", b"policy")
-        history = some_history(dice)
-        own = Checkpoint(len(history), Treatments(), 100, len(history), f"Summary {number}")
-        await keep_for(checkpoints, scope, history, own)
-        missed += await found_for(checkpoints, scope, [*history, says("and so on")]) != own
-        other, stranger = deepcopy(history), scope
+        messages = some_history(dice)
+        own = Checkpoint(len(messages), Treatments(), 100, len(messages), f"Summary {number}")
+        await keep_for(checkpoints, scope, messages, own)
+        missed += await found_for(checkpoints, scope, [*messages, says("and so on")]) != own
+        other, stranger = deepcopy(messages), scope
         if number % 10 == 0:
             stranger = dice.choice([Scope("bob", b"policy"), Scope("alice", b"another")])
         elif number % 10 == 1:
@@ -217,11 +220,11 @@ async def test_of_many_conversations_in_one_store_each_finds_its_own() -> None:
     scope = Scope("alice", b"policy")
     kept: dict[bytes, Checkpoint] = {}
     histories = [some_history(dice) for _ in range(1_000)]
-    for number, history in enumerate(histories):
-        link = chained(it.canonical for it in conversation(*history).messages)[-1]
-        kept[link] = Checkpoint(len(history), Treatments(), 100, len(history), f"Summary {number}")
-        await keep_for(checkpoints, scope, history, kept[link])
+    for number, messages in enumerate(histories):
+        link, until = history(*messages).links[-1], len(messages)
+        kept[link] = Checkpoint(until, Treatments(), 100, until, f"Summary {number}")
+        await keep_for(checkpoints, scope, messages, kept[link])
 
-    for history in histories:
-        link = chained(it.canonical for it in conversation(*history).messages)[-1]
-        assert await found_for(checkpoints, scope, history) == kept[link]
+    for messages in histories:
+        link = history(*messages).links[-1]
+        assert await found_for(checkpoints, scope, messages) == kept[link]

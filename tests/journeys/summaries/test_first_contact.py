@@ -130,6 +130,23 @@ async def test_a_part_that_was_shown_by_halves_is_shown_whole_in_the_end() -> No
     assert shown(written)[:folded] == [1] * folded
 
 
+async def test_a_model_that_just_failed_is_asked_about_one_part_before_all_others() -> None:
+    """A model that writes nothing would keep its server busy with all parts in vain."""
+    brain = SummaryModel(empty, window=WINDOW)
+    async with talking(brain) as talk:
+        await talk.ask(long_chat(TURNS))
+        in_vain = len(brain.summaries)
+        brain.telling = good
+        asked = await talk.ask([user("Another chat."), *long_chat(TURNS)[1:]])
+
+    (question,) = brain.summaries[in_vain:]
+    seen = shown([question])
+    assert in_vain > 1
+    assert label(asked) == "built"
+    assert seen == sorted(seen, reverse=True)
+    assert 0 < sum(seen) < folded_turns(asked)
+
+
 async def test_where_most_parts_fail_the_fold_is_made_without_a_model() -> None:
     brain = SummaryModel(failing(500), window=WINDOW)
     async with talking(brain) as talk:

@@ -50,12 +50,12 @@ async def test_a_ride_goes_on_where_the_last_request_ended() -> None:
     assert question.fields["model"] == "fake"
 
 
-async def test_a_ride_carries_the_tools_and_forbids_their_use() -> None:
-    """The tools are part of the cached prompt, and vLLM takes `none` only beside tools."""
+async def test_a_ride_carries_the_tools() -> None:
+    """They are part of the cached prompt; what else is must be in test_rides.py."""
     _, question = await ridden(tools=TOOLS, tool_choice="auto")
 
     assert question.fields["tools"] == TOOLS
-    assert question.fields["tool_choice"] == "none"
+    assert question.fields["tool_choice"] == "auto"
 
 
 async def test_a_ride_without_tools_says_nothing_about_them() -> None:

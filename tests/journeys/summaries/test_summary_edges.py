@@ -77,7 +77,7 @@ class Divided(Writer):
 def test_a_summary_model_that_is_left_alone_is_stood_in_for(house: House) -> None:
     """FAULTS C2: the request's own model is asked, also once the other's breaker is open."""
     with house.desk(WINDOW, Divided(), summary={"model": "small"}) as desk:
-        chats = [[system(f"Number {number}."), *turns(14), user("And?")] for number in range(12)]
+        chats = [[user(f"Number {number}."), *turns(14), user("And?")] for number in range(12)]
         labels = [desk.ask(chat).label for chat in chats]
 
     assert labels == ["built"] * 12

@@ -21,6 +21,7 @@ from tests.support.summary_model import (
     Question,
     SummaryModel,
     Telling,
+    after,
     answer,
     chosen,
     empty,
@@ -59,9 +60,9 @@ class Ability:
 
 
 @asynccontextmanager
-async def remembering(tell: Telling) -> AsyncIterator[Ability]:
+async def remembering(tell: Telling, **summary: object) -> AsyncIterator[Ability]:
     """Let a proxy meet a model that writes so."""
-    async with troubled(tell) as trouble:
+    async with troubled(tell, summary=summary) as trouble:
         yield Ability(trouble)
 
 
@@ -82,6 +83,16 @@ async def test_three_refusals_in_a_row_lead_to_the_short_instruction_and_then_to
     assert full == [{"full"}] * 3
     assert short == [{"short"}] * 3
     assert silence == [set()] * 3
+
+
+async def test_a_model_that_is_too_slow_for_sections_is_asked_for_a_list_of_facts() -> None:
+    async with remembering(after(20), timeout_seconds=0.5) as ability:
+        full = [await ability.asked_how() for _ in range(3)]
+        ability.trouble.brain.telling = plain
+
+        assert full == [{"full"}] * 3
+        assert await ability.asked_how() == {"short"}
+        assert folded_text(ability.trouble.sent)
 
 
 async def test_while_it_is_silent_every_request_that_fits_goes_on_as_it_is() -> None:

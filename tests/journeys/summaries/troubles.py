@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from chat_proxy.proxy.session.checkpoints import KIND
+from chat_proxy.proxy.session.recognition.checkpoints import KIND
 from chat_proxy.proxy.summaries.jobs import BREAKER_FAILURES, BREAKER_SECONDS, PREPARED
 from chat_proxy.upstream.breaker import Breakers
 from tests.support.conversations import Heard, listening

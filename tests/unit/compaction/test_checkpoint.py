@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.compaction.ageing.treatments import Place, Treatments
 from chat_proxy.compaction.checkpoint import Checkpoint, index_of
+from chat_proxy.compaction.recognition.digests import Covered, MessageDigest
 from chat_proxy.compaction.summary.fold import fold
 from tests.unit.chat.shapes import SURROGATE, conversation, says, system, user
 from tests.unit.compaction.examples import any_treatments, at
@@ -43,6 +44,38 @@ def test_a_checkpoint_that_only_ages_comes_back_as_it_was() -> None:
 
 def test_a_checkpoint_with_everything_comes_back_as_it_was() -> None:
     assert Checkpoint.from_bytes(FULL.to_bytes()) == FULL
+
+
+def test_the_digests_of_covered_messages_come_back_as_they_were() -> None:
+    covered = Covered((MessageDigest("user", b"12345678"),), {}, b"older")
+
+    read = Checkpoint.from_bytes(replace(FULL, covered=covered).to_bytes())
+
+    assert read.covered == covered
+
+
+@pytest.mark.parametrize("offset", [0, 2, -3, -6])
+def test_a_checkpoint_is_moved_with_its_messages(offset: int) -> None:
+    moved = FULL.shifted(offset)
+
+    assert moved.until == 9 + offset
+    assert moved.folded_until == 7 + offset
+    assert moved.summarised_until == 6 + offset
+    assert moved.treatments.until == 8 + offset
+    assert replace(moved, treatments=AGED, until=9, folded_until=7, summarised_until=6) == FULL
+
+
+def test_what_is_moved_out_of_the_list_is_forgotten() -> None:
+    moved = FULL.shifted(-7)
+
+    assert (moved.until, moved.folded_until, moved.summarised_until) == (2, 0, 0)
+    assert moved.treatments == Treatments(calls={Place(0): 400})
+
+
+def test_a_checkpoint_that_folds_nothing_folds_nothing_elsewhere() -> None:
+    moved = Checkpoint(6, AGED, 900).shifted(4)
+
+    assert (moved.until, moved.folded_until, moved.summarised_until) == (10, 0, 0)
 
 
 def test_a_summary_that_is_only_prepared_has_no_text_yet() -> None:
@@ -78,7 +111,8 @@ def test_equal_checkpoints_have_equal_bytes() -> None:
         b"{}",
         b"[" * 100_000,
         stored(version=1),
-        stored(version=3),
+        stored(version=2),
+        stored(version=4),
         stored(version=None),
         stored(until=-1),
         stored(until=True),
@@ -95,6 +129,8 @@ def test_equal_checkpoints_have_equal_bytes() -> None:
         stored(sources="offload id a"),
         stored(sources=["a", 1]),
         stored(treatments=None),
+        stored(covered=None),
+        stored(covered={"messages": "AA==", "ends": {}, "older": ""}),
         stored(treatments={"lines": [["x"]], "short": [], "calls": [], "media": []}),
     ],
 )

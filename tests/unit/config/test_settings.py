@@ -67,6 +67,7 @@ SECTIONS = [
     "tools",
     "prune",
     "budget",
+    "history",
     "summary",
     "replay",
     "tokens",

@@ -1,7 +1,10 @@
 """FAULTS C12: of several processes one does the work, and a dead one does not keep it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,9 +14,12 @@ from chat_proxy.store.lease import Lease, OwnLease, renewed
 from chat_proxy.store.memory import MemoryStore
 from chat_proxy.store.redis.servers import RedisUrl, servers_of
 from chat_proxy.store.redis.store import RedisStore
+from chat_proxy.store.sqlite.store import SqliteStore
 from tests.support.redis_server import RedisServer, running_redis
 
 pytestmark = pytest.mark.anyio
+
+LeasingStore = RedisStore | SqliteStore
 
 
 def quiet(_operation: str, _reason: str) -> None:
@@ -24,11 +30,36 @@ def store_at(server: RedisServer) -> RedisStore:
     return RedisStore(servers_of(RedisUrl.read(server.url)), b"secret")
 
 
+@dataclass
+class Place:
+    """Where processes keep their leases."""
+
+    store: Callable[[], LeasingStore]
+    """Return the store of one more process."""
+    empty: Callable[[], object]
+    """Delete everything, as an operator may."""
+
+
+@pytest.fixture(params=["redis", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "redis":
+        server: RedisServer = request.getfixturevalue("shared_redis")
+        server.ask("FLUSHALL")
+        return Place(lambda: store_at(server), lambda: server.ask("FLUSHALL"))
+    file = tmp_path / "store.db"
+    return Place(lambda: SqliteStore(file, wait_seconds=5), lambda: delete_rows(file))
+
+
+def delete_rows(file: Path) -> None:
+    with closing(sqlite3.connect(file, timeout=5)) as other:
+        other.execute("DELETE FROM rows")
+        other.commit()
+
+
 @pytest.fixture
-async def replicas(shared_redis: RedisServer) -> AsyncIterator[list[RedisStore]]:
-    """Three processes' stores on one Redis."""
-    shared_redis.ask("FLUSHALL")
-    stores = [store_at(shared_redis) for _ in range(3)]
+async def replicas(place: Place) -> AsyncIterator[list[LeasingStore]]:
+    """The stores of three processes in one place."""
+    stores = [place.store() for _ in range(3)]
     for store in stores:
         await store.open()
     yield stores
@@ -36,25 +67,25 @@ async def replicas(shared_redis: RedisServer) -> AsyncIterator[list[RedisStore]]
         await store.close()
 
 
-async def taken(store: RedisStore, key: bytes = b"key", seconds: float = 10) -> Lease:
+async def taken(store: LeasingStore, key: bytes = b"key", seconds: float = 10) -> Lease:
     lease = await store.lease(key, seconds)
     assert lease is not None
     return lease
 
 
-async def test_one_of_many_gets_the_lease(replicas: list[RedisStore]) -> None:
+async def test_one_of_many_gets_the_lease(replicas: list[LeasingStore]) -> None:
     leases = await asyncio.gather(*(store.lease(b"key", 10) for store in replicas * 5))
 
     assert sum(lease is not None for lease in leases) == 1
 
 
-async def test_leases_of_other_keys_are_free(replicas: list[RedisStore]) -> None:
+async def test_leases_of_other_keys_are_free(replicas: list[LeasingStore]) -> None:
     await taken(replicas[0], b"one")
 
     assert await replicas[0].lease(b"two", 10) is not None
 
 
-async def test_a_released_lease_is_free(replicas: list[RedisStore]) -> None:
+async def test_a_released_lease_is_free(replicas: list[LeasingStore]) -> None:
     lease = await taken(replicas[0])
 
     await lease.release()
@@ -62,7 +93,7 @@ async def test_a_released_lease_is_free(replicas: list[RedisStore]) -> None:
     assert await replicas[1].lease(b"key", 10) is not None
 
 
-async def test_a_lease_ends_by_itself(replicas: list[RedisStore]) -> None:
+async def test_a_lease_ends_by_itself(replicas: list[LeasingStore]) -> None:
     """Its holder may have been killed."""
     await taken(replicas[0], seconds=0.2)
 
@@ -72,7 +103,7 @@ async def test_a_lease_ends_by_itself(replicas: list[RedisStore]) -> None:
 
 
 async def test_a_lease_is_renewed_for_as_long_as_the_work_takes(
-    replicas: list[RedisStore],
+    replicas: list[LeasingStore],
 ) -> None:
     lease = await taken(replicas[0], seconds=0.6)
 
@@ -84,7 +115,7 @@ async def test_a_lease_is_renewed_for_as_long_as_the_work_takes(
     assert await replicas[1].lease(b"key", 10) is not None
 
 
-async def test_work_that_fails_lets_the_lease_go(replicas: list[RedisStore]) -> None:
+async def test_work_that_fails_lets_the_lease_go(replicas: list[LeasingStore]) -> None:
     lease = await taken(replicas[0])
 
     with pytest.raises(RuntimeError):
@@ -94,7 +125,9 @@ async def test_work_that_fails_lets_the_lease_go(replicas: list[RedisStore]) -> 
     assert await replicas[1].lease(b"key", 10) is not None
 
 
-async def test_who_lost_the_lease_cannot_take_it_from_the_next(replicas: list[RedisStore]) -> None:
+async def test_who_lost_the_lease_cannot_take_it_from_the_next(
+    replicas: list[LeasingStore],
+) -> None:
     """A process that was stopped for longer than its lease wakes up."""
     lost = await taken(replicas[0], seconds=0.05)
     await asyncio.sleep(0.1)
@@ -109,13 +142,25 @@ async def test_who_lost_the_lease_cannot_take_it_from_the_next(replicas: list[Re
 
 
 async def test_a_flushed_lease_is_held_again_from_its_renewal(
-    replicas: list[RedisStore], shared_redis: RedisServer
+    replicas: list[LeasingStore], place: Place
 ) -> None:
     lease = await taken(replicas[0])
-    shared_redis.ask("FLUSHALL")
+    place.empty()
 
     assert await lease.renew()
     assert await replicas[1].lease(b"key", 10) is None
+
+
+async def test_every_process_sees_which_leases_are_held(replicas: list[LeasingStore]) -> None:
+    lease = await taken(replicas[0], b"one")
+    await taken(replicas[0], b"short", 0.2)
+
+    during = [await replicas[1].any_held(keys) for keys in ([b"two", b"one"], [b"two"], [])]
+    await lease.release()
+    await asyncio.sleep(0.25)
+
+    assert during == [True, False, False]
+    assert not await replicas[1].any_held([b"one", b"short"])
 
 
 async def test_without_the_server_everybody_may_work(tmp_path: Path) -> None:
@@ -132,6 +177,7 @@ async def test_without_the_server_everybody_may_work(tmp_path: Path) -> None:
         assert first is not None
         assert second is not None
         assert await held.renew()
+        assert not await store.any_held([b"key"])
         await held.release()
         await store.close()
 
@@ -144,12 +190,12 @@ async def test_a_store_of_one_process_gives_every_lease() -> None:
     assert isinstance(lease, OwnLease)
     async with renewed(lease, 0.03):
         await asyncio.sleep(0.05)
+        assert not await store.any_held([b"key"])
     assert await store.lease(b"key", 10) is not None
 
 
-async def test_a_shared_store_gives_its_own_leases(shared_redis: RedisServer) -> None:
-    shared_redis.ask("FLUSHALL")
-    store = FailOpenStore(store_at(shared_redis), required=True, notice=quiet)
+async def test_a_shared_store_gives_its_own_leases(place: Place) -> None:
+    store = FailOpenStore(place.store(), required=True, notice=quiet)
     await store.open()
 
     first = await store.lease(b"key", 10)
@@ -157,4 +203,5 @@ async def test_a_shared_store_gives_its_own_leases(shared_redis: RedisServer) ->
 
     assert first is not None
     assert second is None
+    assert await store.any_held([b"key"])
     await store.close()

@@ -285,6 +285,31 @@ def test_the_usage_behind_the_last_choice_is_read() -> None:
     assert completion_in_events(body).usage == Usage(9, 2, 0)
 
 
+@pytest.mark.parametrize(
+    ("details", "cached"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 7}}, 7),
+        ({"prompt_tokens_details": {"cached_tokens": 0}}, 0),
+        ({"prompt_tokens_details": {"cached_tokens": -1}}, 0),
+        ({"prompt_tokens_details": {"cached_tokens": None}}, None),
+        ({"prompt_tokens_details": {"cached_tokens": True}}, None),
+        ({"prompt_tokens_details": {}}, None),
+        ({"prompt_tokens_details": None}, None),
+        ({}, None),
+    ],
+)
+def test_no_cached_tokens_and_no_report_of_them_are_two_things(
+    details: dict[str, object], cached: int | None
+) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 2, **details}
+    events = delta("a") + event({"choices": [], "usage": usage}) + event({"choices": []}) + DONE
+    document = json.dumps({"choices": [{"message": {"content": "a"}}], "usage": usage}).encode()
+
+    for said in (completion_in_events(events), completion_in_document(document)):
+        assert said.cached_tokens == cached
+        assert said.usage == Usage(9, 2, cached or 0)
+
+
 @pytest.mark.parametrize("ending", ["\n\n", "\r\n\r\n", "\r\r"])
 def test_comments_other_fields_and_line_ends_do_not_matter(ending: str) -> None:
     """FAULTS B15: every form of a stream that is seen on the wire."""

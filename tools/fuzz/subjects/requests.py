@@ -11,8 +11,9 @@ from chat_proxy.chat.body.request import (
 )
 from chat_proxy.chat.body.splice import splice
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.chat.hash_chain import chained
+from chat_proxy.chat.volatile_blocks import VolatileBlocks
 from chat_proxy.errors import BadRequest
+from chat_proxy.proxy.session.recognition.history import hashed_history
 from chat_proxy.tokens.counter import count_messages
 from chat_proxy.tokens.overheads import CountingRules, rules_for
 from chat_proxy.tokens.tiktoken_counter import TiktokenCounter
@@ -22,6 +23,7 @@ DECISIVE = ("model", "messages", "stream", "n")
 LARGEST_FLOAT = 2**1000
 
 _COUNTER = TiktokenCounter("o200k_base")
+_VOLATILE = VolatileBlocks(("env", "system-reminder"))
 _RULES: CountingRules = rules_for("gpt-4o")
 
 
@@ -48,7 +50,9 @@ def _take_apart(body: bytes, fields: dict[str, Any]) -> None:
     conversation = Conversation.of(messages)
     if conversation is None:
         return
-    assert len(chained(it.canonical for it in conversation.messages)) == len(messages)
+    history = hashed_history(conversation, _VOLATILE, b"a key")
+    assert len(history.links) == len(messages)
+    history.covered(len(messages))
     assert all(0 <= seam <= len(messages) for seam in conversation.seams)
     counted = count_messages(messages, _COUNTER, _RULES)
     assert counted is None or counted.total >= 0

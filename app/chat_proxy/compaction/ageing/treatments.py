@@ -78,6 +78,23 @@ class Treatments:
         places = (*self.lines, *self.short, *self.calls, *self.media)
         return 1 + max((place.origin for place in places), default=-1)
 
+    def shifted(self, offset: int) -> "Treatments":
+        """Return the treatments for a list in which the messages stand elsewhere.
+
+        Those of messages that the list no longer has are left out.
+        """
+        kept = self.from_origin(max(0, -offset))
+
+        def moved(place: Place) -> Place:
+            return Place(place.origin + offset, place.part)
+
+        return Treatments(
+            frozenset(map(moved, kept.lines)),
+            {moved(place): size for place, size in kept.short.items()},
+            {moved(place): size for place, size in kept.calls.items()},
+            frozenset(map(moved, kept.media)),
+        )
+
     def from_origin(self, origin: int) -> "Treatments":
         """Return the treatments of the messages from an index of the client's list on."""
         return Treatments(

@@ -21,7 +21,7 @@ from chat_proxy.compaction.summary.notes.units import NumberedMessage
 from chat_proxy.proxy.session.originals import Originals, SpanOfMessages
 from chat_proxy.proxy.session.request import CompactionResult
 from chat_proxy.proxy.session.session import AGE_MEDIA, AppliedCheckpoint, CompactionSession
-from chat_proxy.proxy.summaries.draft import ReturnedFold, returned_fold
+from chat_proxy.proxy.summaries.draft import returned_fold
 
 MAX_SOURCES = 12
 MARKER_TOKENS = 48
@@ -127,6 +127,7 @@ def fold_content(
     kept = frozenset(carried(unfolded, end))
     returned = returned_fold(unfolded, session.sign)
     first = returned.behind if returned else unfolded.instructions
+    earlier = returned.text if returned else _text_of_missing(applied)
     origins = [unfolded.origins[index] for index in range(first, end) if index not in kept]
     said = frozenset(without_commands(client.fields, 0))
     calls = call_of_results(client)
@@ -134,16 +135,22 @@ def fold_content(
         [(origin, client.messages[origin]) for origin in origins if origin in said],
         calls,
         summary or (returned.text if returned and not applied.folded_until else ""),
-        spoken_in(returned.text) if returned else (),
-        _noted_in(returned, unfolded.instructions) if returned else (),
+        spoken_in(earlier),
+        _noted_in(earlier, unfolded.instructions),
         sources,
         splits_turn=bool(kept),
     )
 
 
-def _noted_in(returned: ReturnedFold, number: int) -> list[NumberedMessage]:
-    """Return what the notes of a fold that came back say of the user, as messages of the user."""
-    said = noted_in(returned.text)
+def _text_of_missing(applied: AppliedCheckpoint) -> str:
+    """Return the fold of messages that the client has dropped since: only there they are left."""
+    checkpoint = applied.checkpoint
+    return checkpoint.text if checkpoint is not None and checkpoint.missing else ""
+
+
+def _noted_in(text: str, number: int) -> list[NumberedMessage]:
+    """Return what the notes of an earlier fold say of the user, as messages of the user."""
+    said = noted_in(text)
     return [(number, Message({"role": "user", "content": text})) for text in said]
 
 

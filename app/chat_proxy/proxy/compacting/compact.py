@@ -17,7 +17,7 @@ from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.session.request import CompactionResult, unchanged_result
 from chat_proxy.proxy.session.session import AppliedCheckpoint, CompactionSession
 from chat_proxy.proxy.summaries.jobs import SummaryTask
-from chat_proxy.proxy.summaries.obtain import covers_more, ready_summary, running_summary
+from chat_proxy.proxy.summaries.obtain import ready_summary, running_summary
 
 MAX_TRIES = 3
 ONLY_SUPERSEDED = NO_FOLD
@@ -190,17 +190,17 @@ class Compaction:
             return Obtained(has_failed=not self._fits and self._failed_lately)
         if self._fits and not self._policy.waits_at_trigger:
             return Obtained()
-        written = await self._services.summaries.jobs.wait(task)
-        return Obtained(written) if covers_more(written, self._applied) else FAILED
+        await self._services.summaries.jobs.wait(task)
+        # The task may belong to another request, whose list is not quite the same.
+        written = await ready_summary(session, self._applied)
+        return Obtained(written) if written else FAILED
 
     @property
     def _failed_lately(self) -> bool:
         """Whether no summary is tried because the last one failed; else its span is too small."""
-        compaction, history = self._session.compaction, self._session.history
+        scope, history = self._session.compaction.scope, self._session.history
         tokens = self._outcome.token_count.tokens
-        return not self._services.summaries.jobs.may_try(
-            compaction.scope, history.beginning, tokens
-        )
+        return not self._services.summaries.jobs.may_try(scope, history, tokens)
 
     async def _start(self) -> SummaryTask | None:
         tokens = self._outcome.token_count.tokens

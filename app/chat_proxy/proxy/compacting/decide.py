@@ -6,10 +6,10 @@ from chat_proxy.proxy.compacting.compact import compact, compact_idle
 from chat_proxy.proxy.compacting.open_session import open_session
 from chat_proxy.proxy.compacting.prepare import prepare_summary
 from chat_proxy.proxy.compacting.services import CompactionServices
-from chat_proxy.proxy.session.checkpoints import Checkpoints
-from chat_proxy.proxy.session.last_seen import LastSeen
 from chat_proxy.proxy.session.manual_mark import MANUAL, is_marked_manual, repeat_decisions
 from chat_proxy.proxy.session.output import asks_for_too_much
+from chat_proxy.proxy.session.recognition.checkpoints import Checkpoints
+from chat_proxy.proxy.session.recognition.last_seen import LastSeen
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.session.session import AppliedCheckpoint, CompactionSession
 from chat_proxy.proxy.sizing.measure import Measured, TokenCount
@@ -79,6 +79,7 @@ async def _decide_or_repeat(
         if newer != found:
             applied = await session.apply(newer)
             outcome = await session.outcome(applied)
+    _count_request(session, applied, services)
     is_over = is_due(session.budget, outcome.token_count.tokens, applied)
     idle = await is_idle(session, services.last_seen)
     if is_over:
@@ -88,6 +89,15 @@ async def _decide_or_repeat(
     if is_near_trigger(session, outcome):
         await prepare_summary(session, applied, outcome.token_count.tokens, services.summaries)
     return outcome
+
+
+def _count_request(
+    session: CompactionSession, applied: AppliedCheckpoint, services: CompactionServices
+) -> None:
+    compaction = session.compaction
+    if not compaction.is_dry_run:
+        model, reuses = compaction.request.model, applied.checkpoint is not None
+        services.summaries.storm_guard.saw_request(compaction.tenant, model, reuses=reuses)
 
 
 def is_near_trigger(session: CompactionSession, outcome: CompactionResult) -> bool:
@@ -101,10 +111,10 @@ def is_near_trigger(session: CompactionSession, outcome: CompactionResult) -> bo
 
 async def is_idle(session: CompactionSession, last_seen: LastSeen) -> bool:
     """Return whether the conversation was idle for so long that the upstream's cache is gone."""
-    compaction, history = session.compaction, session.history
+    compaction = session.compaction
     if not compaction.policy.idle_seconds or compaction.is_dry_run:
         return False
-    seen = await last_seen.touch(compaction.scope, history.seams, history.links)
+    seen = await last_seen.touch(compaction.scope, session.history)
     return seen is not None and seen > compaction.policy.idle_seconds
 
 

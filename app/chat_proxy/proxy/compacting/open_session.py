@@ -7,11 +7,13 @@ from chat_proxy.compaction.budget import Budget
 from chat_proxy.compaction.planner.forms import Goal
 from chat_proxy.compaction.planner.view import View
 from chat_proxy.proxy.compacting.services import CompactionServices
-from chat_proxy.proxy.session.history_hashes import history_hashes
+from chat_proxy.proxy.session.recognition.history import history_of
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.session.session import AppliedCheckpoint, CompactionSession
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
 
+DIGESTS = "digests"
+"""The kind of the key under which a scope's messages are digested."""
 ASSUMED_WINDOW = 32_768
 ASSUMED_FACTOR = 4
 
@@ -24,7 +26,12 @@ async def open_session(
         compaction,
         budget_or_assumed(compaction),
         RequestCounter(compaction.request, compaction.measured, services.tokenizers),
-        await history_hashes(compaction.conversation, len(compaction.request.body)),
+        await history_of(
+            compaction.conversation,
+            compaction.policy.volatile,
+            compaction.scope.key(services.checkpoints.store, DIGESTS),
+            len(compaction.request.body),
+        ),
         services.checkpoints,
         trimmed,
         partial(services.originals.place_of, compaction.tenant),

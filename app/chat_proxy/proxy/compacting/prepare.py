@@ -11,6 +11,9 @@ from chat_proxy.proxy.summaries.jobs import SummaryTask
 from chat_proxy.proxy.summaries.obtain import ready_summary, running_summary, start_summary
 from chat_proxy.proxy.summaries.services import SummaryServices
 
+REQUESTS_PER_SUMMARY = 6
+"""The fewest requests between two summaries of a conversation."""
+
 
 async def prepare_summary(
     session: CompactionSession,
@@ -33,6 +36,16 @@ async def _start(
     return await start_for(session, applied, tokens, services) is not None
 
 
+def _is_recent(draft: SummaryDraft) -> bool:
+    """Return whether the summary in use is only a few requests old.
+
+    A run that reads large files would buy one with every second request. What is folded meanwhile
+    is in the notes, and the next summary is shown it.
+    """
+    messages = draft.conversation.messages[draft.start :]
+    return sum(message.is_assistant for message in messages) < REQUESTS_PER_SUMMARY
+
+
 async def start_for(
     session: CompactionSession,
     applied: AppliedCheckpoint,
@@ -53,6 +66,6 @@ async def start_for(
     planner = Planner(view, policy.ageing, policy.budget)
     end = await asyncio.to_thread(planner.end_for_summary, view.target, growth)
     draft = SummaryDraft(session, applied)
-    if end <= draft.start:
+    if end <= draft.start or (applied.summarised_until and _is_recent(draft)):
         return None
     return await start_summary(draft, Span(draft.start, end), tokens, services)

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from chat_proxy.proxy.session.checkpoints import Checkpoints
-from chat_proxy.proxy.session.last_seen import LastSeen
 from chat_proxy.proxy.session.offloads import Offloads
 from chat_proxy.proxy.session.originals import Originals
+from chat_proxy.proxy.session.recognition.checkpoints import Checkpoints
+from chat_proxy.proxy.session.recognition.last_seen import LastSeen
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers
 from chat_proxy.proxy.summaries.services import SummaryServices
 from chat_proxy.telemetry.metrics import Metrics

@@ -6,6 +6,7 @@ from functools import lru_cache
 from hashlib import sha256
 from math import ceil
 
+from chat_proxy.chat.volatile_blocks import VolatileBlocks
 from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.budget import Budget, BudgetPolicy
 from chat_proxy.compaction.pipeline import Pipeline
@@ -33,6 +34,8 @@ class ModelPolicy:
     summary: SummaryPolicy
     replays: bool
     clips_output: bool
+    volatile: VolatileBlocks
+    """The blocks of user messages that are no part of a history's identity."""
     pipeline: Pipeline = field(init=False)
     fingerprint: bytes = field(init=False)
     """Identifies the settings that decide how a conversation is compacted."""

@@ -2,7 +2,7 @@
 
 from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.checkpoint import Checkpoint
-from chat_proxy.proxy.session.checkpoints import Checkpoints
+from chat_proxy.proxy.session.recognition.checkpoints import Checkpoints
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.session.session import CompactionSession
 
@@ -16,7 +16,7 @@ async def mark_manual(compaction: CompactionRequest, checkpoints: Checkpoints) -
     Without the mark, requests far below the trigger are not looked up at all.
     """
     mark = Checkpoint(0, Treatments(), 0)
-    await checkpoints.keep(compaction.scope, _ANY_CONVERSATION, mark, MANUAL)
+    await checkpoints.mark(compaction.scope, _ANY_CONVERSATION, mark, MANUAL)
 
 
 async def is_marked_manual(compaction: CompactionRequest, checkpoints: Checkpoints) -> bool:

@@ -14,7 +14,7 @@ from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.routing.caller import Caller
 from chat_proxy.proxy.routing.model_policy import ModelPolicy
 from chat_proxy.proxy.routing.model_route import ModelRoute
-from chat_proxy.proxy.session.checkpoints import Scope
+from chat_proxy.proxy.session.recognition.scope import Scope
 from chat_proxy.proxy.sizing.measure import Measured, Sizing, TokenCount, measure
 from chat_proxy.tokens.counter import RequestCount
 

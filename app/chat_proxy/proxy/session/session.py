@@ -11,8 +11,8 @@ from chat_proxy.compaction.checkpoint import Checkpoint, index_of
 from chat_proxy.compaction.pipeline import Step
 from chat_proxy.compaction.summary.fold import fold
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
-from chat_proxy.proxy.session.checkpoints import KIND, Checkpoints
-from chat_proxy.proxy.session.history_hashes import HistoryHashes
+from chat_proxy.proxy.session.recognition.checkpoints import KIND, Checkpoints
+from chat_proxy.proxy.session.recognition.history import History
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
 
@@ -84,7 +84,7 @@ class CompactionSession:
     compaction: CompactionRequest
     budget: Budget
     request_counter: RequestCounter
-    history: HistoryHashes
+    history: History
     checkpoints: Checkpoints
     trimmed: CompactionResult
     """The request after the trimming stages, before anything else."""
@@ -93,23 +93,15 @@ class CompactionSession:
 
     async def find(self, kind: str = KIND, *, anew: bool = False) -> Checkpoint | None:
         """Return the checkpoint that an earlier request of this conversation stored."""
-        history = self.history
         answered = answered_until(self.compaction.conversation)
-        seams = [seam for seam in history.seams if seam <= answered]
         return await self.checkpoints.find(
-            self.compaction.scope, seams, history.links, kind, anew=anew
+            self.compaction.scope, self.history, answered, kind, anew=anew
         )
 
     async def keep(self, checkpoint: Checkpoint) -> None:
         """Store a checkpoint for later requests, unless this is a dry run."""
         if not self.compaction.is_dry_run:
-            history, until = self.history, checkpoint.until
-            await self.checkpoints.keep(
-                self.compaction.scope,
-                history.link_at(until),
-                checkpoint,
-                root=history.root_at(until),
-            )
+            await self.checkpoints.keep(self.compaction.scope, self.history, checkpoint)
 
     async def apply(self, checkpoint: Checkpoint | None) -> AppliedCheckpoint:
         """Return the conversation with a checkpoint applied."""

@@ -2,15 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
 from chat_proxy.caches import LruCache
 from chat_proxy.compaction.checkpoint import Checkpoint
 from chat_proxy.errors import UpstreamError
-from chat_proxy.proxy.session.checkpoints import Checkpoints, Scope
-from chat_proxy.proxy.session.history_hashes import HistoryHashes
+from chat_proxy.proxy.session.recognition.checkpoints import Checkpoints
+from chat_proxy.proxy.session.recognition.history import History
+from chat_proxy.proxy.session.recognition.scope import Scope
 from chat_proxy.proxy.summaries.failure import SummaryFailed
 from chat_proxy.proxy.summaries.fair_slots import FairSlots
 from chat_proxy.store.lease import Leases, renewed
@@ -33,7 +34,7 @@ BREAKER_FAILURES = 5
 BREAKER_SECONDS = 30.0
 
 SummaryTask = asyncio.Task[Checkpoint | None]
-_Key = tuple[Scope, bytes, int, str]
+_Key = tuple[Scope, bytes, int, str, int]
 Write = Callable[[], Awaitable[Checkpoint]]
 
 
@@ -42,15 +43,17 @@ class SummaryJob:
     """A summary to write: its scope, its history, and the prompt size at which it was needed."""
 
     scope: Scope
-    conversation: bytes
-    """The hash of the conversation's beginning, the key of its failures."""
     link: bytes
     """The hash of the history up to the summary's end: two jobs must not write it at once."""
+    anchor: bytes
+    """The hash of the last words of that history, which a client that changes the rest keeps."""
+    end: int
+    """The seam at which the summary ends."""
     start: int
     """How many messages an earlier summary covers; another start makes another summary."""
     tokens: int
     timeout_seconds: float
-    history: HistoryHashes
+    history: History
     write: Write
     wish: str = ""
     """The user's instruction; a summary with one is not shared with other requests."""
@@ -84,7 +87,7 @@ class SummaryJobs:
         self._metrics = metrics
         self._slots = FairSlots(concurrency)
         self._clock = clock
-        self._running: dict[_Key, SummaryTask] = {}
+        self._running: dict[_Key, tuple[SummaryJob, SummaryTask]] = {}
         self._finished: LruCache[_Key, SummaryTask] = LruCache(REMEMBERED_JOBS)
         self._previewing: dict[tuple[Scope, bytes], asyncio.Task[None]] = {}
         self._not_needed: LruCache[tuple[Scope, bytes], int] = LruCache(REMEMBERED_FAILURES)
@@ -93,23 +96,32 @@ class SummaryJobs:
         self.rejected_fields: LruCache[str, frozenset[str]] = LruCache(REMEMBERED_MODELS)
         """The request fields that a model refuses, by the summary model's name."""
 
-    def under_way(self, scope: Scope, links: Collection[bytes]) -> SummaryTask | None:
-        """Return the running task that summarises a prefix of this history, if there is one."""
-        for (its_scope, link, *_), task in self._running.items():
-            if its_scope == scope and link in links:
+    def under_way(self, scope: Scope, history: History) -> SummaryTask | None:
+        """Return the running task that summarises a prefix of this history, if there is one.
+
+        A client may have changed the form of the history meanwhile.
+        """
+        running = [(job, task) for job, task in self._running.values() if job.scope == scope]
+        if not running:
+            return None
+        links = frozenset(history.links)
+        seams = {anchor: seam for seam, anchor in history.anchors(len(history.links)).items()}
+        for job, task in running:
+            seam = seams.get(job.anchor)
+            if job.link in links or (seam and history.continues(job.history, job.end, seam)):
                 return task
         return None
 
-    def may_try(self, scope: Scope, conversation: bytes, tokens: int) -> bool:
+    def may_try(self, scope: Scope, history: History, tokens: int) -> bool:
         """Return whether a summary of this conversation may be tried; not soon after a failure."""
-        failure = self._failures.get((scope, conversation))
+        failure = self._failures.get((scope, history.beginning))
         if failure is None:
             return True
         return self._clock() >= failure.until and tokens >= failure.tokens
 
     def reason_of(self, job: SummaryJob) -> str:
         """Return the reason why the last summary of this conversation failed."""
-        failure = self._failures.get((job.scope, job.conversation))
+        failure = self._failures.get((job.scope, job.history.beginning))
         return failure.reason if failure else "unavailable"
 
     def check_ahead(
@@ -139,10 +151,13 @@ class SummaryJobs:
 
     def begin(self, job: SummaryJob) -> SummaryTask:
         """Start a job, or return the task of the same job that is running or has just finished."""
-        key = (job.scope, job.link, job.start, job.wish)
-        task = self._running.get(key) or self._finished.get(key)
+        key = (job.scope, job.link, job.start, job.wish, job.history.instructions)
+        if key in self._running:
+            return self._running[key][1]
+        task = self._finished.get(key)
         if task is None:
-            task = self._running[key] = asyncio.create_task(self._write(job))
+            task = asyncio.create_task(self._write(job))
+            self._running[key] = (job, task)
             task.add_done_callback(partial(self._finish, key))
         return task
 
@@ -159,7 +174,7 @@ class SummaryJobs:
 
     async def close(self) -> None:
         """Cancel all jobs; a summary that is not stored yet is written again when it is needed."""
-        tasks = [*self._previewing.values(), *self._running.values()]
+        tasks = [*self._previewing.values(), *(task for _, task in self._running.values())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -178,19 +193,23 @@ class SummaryJobs:
             log_exception("a summary failed because of an internal error", error)
             self._failed(job, SummaryFailed("mistake"))
         else:
-            self._failures.forget((job.scope, job.conversation))
+            self._failures.forget((job.scope, job.history.beginning))
             return checkpoint
         return None
 
     async def _written_once(self, job: SummaryJob) -> Checkpoint:
         """Write a summary, or wait for the one that another process is writing.
 
-        A process that dies while it writes loses its lease, and another one takes over.
+        A process that dies while it writes loses its lease, and another one takes over. The
+        summary of a shorter history is waited for too: its conversation has grown meanwhile, and
+        the next request came to this process.
         """
         name = job.link + job.wish.encode("utf-8", "replace")
         key = self._checkpoints.address(job.scope, name, WRITING)
+        shorter = self._shorter(job)
         while True:
-            lease = await self._leases.lease(key, LEASE_SECONDS)
+            is_begun = await self._leases.any_held(shorter)
+            lease = None if is_begun else await self._leases.lease(key, LEASE_SECONDS)
             theirs = await self._written_elsewhere(job)
             if lease is not None:
                 async with renewed(lease, LEASE_SECONDS):
@@ -198,6 +217,15 @@ class SummaryJobs:
             if theirs is not None:
                 return theirs
             await asyncio.sleep(POLL_SECONDS)
+
+    def _shorter(self, job: SummaryJob) -> list[bytes]:
+        """Return the keys of the leases for shorter histories that this summary would continue."""
+        if job.wish:
+            return []
+        history = job.history
+        first = max(job.start, history.instructions)
+        between = [history.link_at(seam) for seam in history.seams if first < seam < job.end]
+        return self._checkpoints.addresses(job.scope, between, WRITING)
 
     async def _written(self, job: SummaryJob) -> Checkpoint:
         started = self._clock()
@@ -212,25 +240,19 @@ class SummaryJobs:
             chars=len(checkpoint.summary),
             seconds=round(seconds, 2),
         )
-        history, until = job.history, checkpoint.until
-        await self._checkpoints.keep(
-            job.scope, history.link_at(until), checkpoint, PREPARED, root=history.root_at(until)
-        )
+        await self._checkpoints.keep(job.scope, job.history, checkpoint, PREPARED)
         return checkpoint
 
     async def _written_elsewhere(self, job: SummaryJob) -> Checkpoint | None:
         """Return the summary of this span if another process has written it meanwhile."""
         if job.wish:
             return None
-        history = job.history
-        reach = history.links.index(job.link) + 1
-        seams = [seam for seam in history.seams if seam <= reach]
-        found = await self._checkpoints.find(job.scope, seams, history.links, PREPARED)
+        found = await self._checkpoints.find(job.scope, job.history, job.end, PREPARED)
         return found if found is not None and found.summarised_until > job.start else None
 
     def _failed(self, job: SummaryJob, failure: SummaryFailed) -> None:
         """Record a failure and back off for this conversation, longer each time."""
-        key = (job.scope, job.conversation)
+        key = (job.scope, job.history.beginning)
         before = self._failures.get(key)
         count = before.count + 1 if before else 1
         pause = max(PAUSES_SECONDS[min(count, 3) - 1], failure.retry_after or 0)

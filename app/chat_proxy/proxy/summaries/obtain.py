@@ -29,8 +29,7 @@ def covers_more(checkpoint: Checkpoint | None, applied: AppliedCheckpoint) -> bo
 
 def running_summary(session: CompactionSession, services: SummaryServices) -> SummaryTask | None:
     """Return the task that is writing a summary of this history, if there is one."""
-    links = frozenset(session.history.links)
-    return services.jobs.under_way(session.compaction.scope, links)
+    return services.jobs.under_way(session.compaction.scope, session.history)
 
 
 async def start_summary(
@@ -40,21 +39,27 @@ async def start_summary(
 
     `tokens` is the size of the prompt that needs the summary.
     """
-    session = draft.session
-    if not services.jobs.may_try(session.compaction.scope, session.history.beginning, tokens):
+    session, guard = draft.session, services.storm_guard
+    compaction, model = session.compaction, session.compaction.request.model
+    if not services.jobs.may_try(compaction.scope, session.history, tokens):
         return None
     if await asyncio.to_thread(draft.span_tokens, span) < LEAST_SHARE * session.budget.trigger:
         return None
+    if not guard.allows(compaction.tenant, model):
+        return None
+    guard.started(compaction.tenant, model)
     return services.jobs.begin(job_of(draft, span, tokens, services))
 
 
 def job_of(draft: SummaryDraft, span: Span, tokens: int, services: SummaryServices) -> SummaryJob:
     """Return the job that summarises a span; `tokens` is the prompt size that needs it."""
     session, history = draft.session, draft.session.history
+    end = history.seam_from(draft.boundary(span))
     return SummaryJob(
         session.compaction.scope,
-        history.beginning,
-        history.link_at(history.seam_from(draft.boundary(span))),
+        history.link_at(end),
+        history.anchors(end).get(end, b""),
+        end,
         draft.applied.summarised_until if draft.has_previous else 0,
         tokens,
         session.compaction.policy.summary.timeout_seconds,

@@ -122,6 +122,15 @@ class RedisStore:
         lease = RedisLease(self._lease_run, key, seconds)
         return lease if await lease.take() else None
 
+    async def any_held(self, keys: list[bytes]) -> bool:
+        """Return whether a process holds the lease for one of these keys."""
+        if not keys:
+            return False
+        nothing: list[bytes | None] = []
+        names = [_name(LEASE_KIND, key) for key in keys]
+        holders = await self._within_bound("lease", nothing, partial(self._servers.get, names))
+        return any(holder is not None for holder in holders)
+
     async def _lease_run(self, *command: str | bytes | int) -> object:
         """Run a command of a lease; a fault counts as success."""
         return await self._within_bound("lease", True, partial(self._servers.run, *command))

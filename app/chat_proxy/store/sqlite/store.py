@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from chat_proxy.store.base import CLOCK_SLACK, MAX_TTL_SECONDS, Addresses, Rows, Seal
+from chat_proxy.store.lease import Lease
 from chat_proxy.store.purge_selection import Purged, Selection
 from chat_proxy.store.sqlite.file import (
     connect,
@@ -25,6 +26,7 @@ from chat_proxy.store.sqlite.file import (
     open_or_replace,
     read_or_create_secret,
 )
+from chat_proxy.store.sqlite.lease import LEASE_KIND, SqliteLease, Work, holder_of
 from chat_proxy.store.sqlite.purge import purge_file
 
 T = TypeVar("T")
@@ -121,6 +123,21 @@ class SqliteStore:
         """Return the key for these parts; the store must be open."""
         return self._addresses.of(*parts)
 
+    async def lease(self, key: bytes, seconds: float) -> Lease | None:
+        """Return the lease for this key, or None while another process holds it."""
+        lease = SqliteLease(self._lease_run, self._seal, self._clock, key, seconds)
+        return lease if await lease.take() else None
+
+    async def any_held(self, keys: list[bytes]) -> bool:
+        """Return whether a process holds the lease for one of these keys."""
+        rows = await self.get_many(LEASE_KIND, keys)
+        now = self._clock()
+        return any(holder_of(value, now) is not None for value in rows.values())
+
+    async def _lease_run(self, work: Work) -> bool:
+        """Run the work of a lease in one transaction; a fault counts as success."""
+        return await self._within_bound("lease", True, self._in_transaction, work)
+
     async def _within_bound(
         self, operation: str, otherwise: T, work: Callable[..., T], *arguments: object
     ) -> T:
@@ -128,7 +145,8 @@ class SqliteStore:
         if self._is_off:
             return otherwise
         loop = asyncio.get_running_loop()
-        task = loop.run_in_executor(self._threads[operation], self._guarded, work, arguments)
+        thread = self._threads["get" if operation == "get" else "put"]
+        task = loop.run_in_executor(thread, self._guarded, work, arguments)
         try:
             done, _ = await asyncio.wait({task}, timeout=self._wait_seconds)
         except asyncio.CancelledError:
@@ -210,16 +228,21 @@ class SqliteStore:
         self._write(_SWEEP, (now - slack_seconds, latest, SWEEP_ROWS))
 
     def _write(self, statement: str, values: tuple[object, ...]) -> None:
+        self._in_transaction(lambda connection: connection.execute(statement, values))
+
+    def _in_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return the result of the work, which sees no writes of other processes."""
         connection = self._connection("put")
         connection.execute("BEGIN IMMEDIATE")
         try:
-            connection.execute(statement, values)
+            result = work(connection)
             connection.execute("COMMIT")
         except BaseException:
             # After a full disk SQLite has already rolled back.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+        return result
 
     def _connection(self, name: str) -> sqlite3.Connection:
         """Return the connection of the thread; the writing one enforces the size limits."""

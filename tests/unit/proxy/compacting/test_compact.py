@@ -65,7 +65,7 @@ async def test_while_the_prompt_fits_nobody_waits_and_the_summary_is_used_later(
     async with proxy_with() as proxy:
         session, first = await compacted(proxy, talk(24))
         assert session.budget.trigger < first.token_count.tokens < session.budget.limit
-        task = next(iter(proxy.summaries.jobs._running.values()))
+        _, task = next(iter(proxy.summaries.jobs._running.values()))
         await task
 
         _, second = await compacted(proxy, [*talk(24), says("Well."), user("Go on.")])

@@ -34,13 +34,8 @@ def summary(until: int) -> Checkpoint:
 
 async def prepare(proxy: Proxy, session: CompactionSession, until: int) -> None:
     """Store a summary that was prepared for the first messages of a history."""
-    history = session.history
     await proxy.services.compaction.checkpoints.keep(
-        session.compaction.scope,
-        history.link_at(until),
-        summary(until),
-        PREPARED,
-        root=history.root_at(until),
+        session.compaction.scope, session.history, summary(until), PREPARED
     )
 
 

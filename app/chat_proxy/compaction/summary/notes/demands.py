@@ -12,7 +12,8 @@ _ANYWHERE = """
     keep in mind, note that, don't forget, forbidden, not allowed, allergic, allergisch,
     allergique, alérgico, alérgica, allergico, allergica, from now on, i prefer, we prefer,
     i'd prefer, i'd rather, no more than, no less than, no later than, under no circumstances,
-    required to, keep that in mind, keep this in mind, bear in mind, deadline, my name is, call me,
+    nobody may, no one may, vegetarian, vegan, required to, keep that in mind, keep this in mind,
+    bear in mind, deadline, my name is, call me,
     i can't eat, i cannot eat, i don't eat, we decided, we have decided, we've decided, i decided,
     i have decided, i've decided, we agreed, we have agreed, mein name ist, ich heiße,
     je m'appelle, me llamo, mi chiamo, меня зовут, muss, musst, müssen, darf, dürfen, niemals,
@@ -35,13 +36,16 @@ _DAY = (
     "(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august"
     "|september|october|november|december"
 )
+_DATE = rf"\d{{1,2}}(?:st|nd|rd|th)? (?:of )?(?:{_DAY})\b"
 _PATTERNS: Final = (
     # "They do not say …" only tells something.
     r"(?<!they )(?<!people )(?<!who )(?<!which )(?<!that )\bdo not\b",
     # "At least once" is no limit.
     r"\bat (?:least|most) (?:\W?\d|an?\b|half|one|two|three|four|five|six|seven|eight|nine|ten)",
     rf"\b(?:by|until|due|due on) (?:the )?(?:\d{{1,2}}(?:st|nd|rd|th)? (?:of )?)?(?:{_DAY})\b",
+    rf"\b(?:is|are|starts?|begins?|takes? place) on (?:\w{{2,6}}day,? )?(?:the )?{_DATE}",
     r"\b(?:by|until|due|due on) (?:\d{4}-\d\d|\d{1,2}:\d\d|\d{1,2} ?[ap]m\b)",
+    r"\b(?:eats?|drinks?) no\b",
     r"\bI(?:'m| am) (?-i:[A-Z][a-zà-ž]+ [A-Z][a-zà-ž]+)",
 )
 LONGEST_DEMAND: Final = 400

@@ -33,7 +33,7 @@ _VALUE = re.compile(
     r"|\b\d++(?:[.,]\d*+)?\s?[A-Za-z%]"
 )
 _QUESTION_WEIGHT = 0.6
-_NUMBER_WEIGHT = 1.3
+_NUMBER_WEIGHT = 1.5
 """The weight of a user's sentence with a number: such facts are short and cannot be guessed."""
 _SHAPE = re.compile(r"[0-9a-f]{6,}|\d+|\"[^\"\n]{0,80}\"|'[^'\n]{0,80}'", re.IGNORECASE)
 

@@ -38,6 +38,10 @@ class SummaryAbility:
         """Return how a model is asked now."""
         return self._record(tenant, model).style
 
+    def is_doubtful(self, tenant: str, model: str) -> bool:
+        """Return whether the model's last summary could not be used."""
+        return self._record(tenant, model).refusals > 0
+
     def succeeded(self, tenant: str, model: str) -> None:
         """Record a usable summary."""
         record = self._record(tenant, model)
@@ -52,6 +56,15 @@ class SummaryAbility:
         if refusals >= REFUSALS_IN_A_ROW:
             style, refusals = _NEXT[style], 0
         self._records.put((tenant, model), _Record(style, refusals, self._clock()))
+
+    def timed_out(self, tenant: str, model: str) -> None:
+        """Record a summary that took too long.
+
+        The short instruction needs a fraction of the time. A model that is too slow even for that
+        may only be busy, and is asked again.
+        """
+        if self.style_of(tenant, model) == "full":
+            self.refused(tenant, model)
 
     def _record(self, tenant: str, model: str) -> _Record:
         record = self._records.get((tenant, model))

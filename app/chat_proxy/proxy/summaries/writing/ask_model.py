@@ -80,4 +80,5 @@ async def _answer(
     if answer.usage is not None:
         metrics.side_query_tokens.labels("prompt").inc(answer.usage.prompt_tokens)
         metrics.side_query_tokens.labels("completion").inc(answer.usage.completion_tokens)
+        metrics.side_query_tokens.labels("cached").inc(answer.usage.cached_tokens)
     return answer

@@ -136,6 +136,13 @@ class SummaryQuery:
         """Query the model and validate the answer; repeat once if most sections are missing."""
         prompt = await asyncio.to_thread(self._prompt, span)
         answer = await self._answer(span, prompt, max_tokens)
+        if self._shape == "ride" and answer.usage is not None:
+            added = await asyncio.to_thread(self._added_tokens, span, prompt)
+            repeated = answer.usage.prompt_tokens - added
+            model = self._summary_model
+            self._services.ride_shares.observe(
+                model.base_url, model.model, answer.cached_tokens, repeated
+            )
         judged = await asyncio.to_thread(self._judge, span, answer)
         if judged.reason != "sections":
             return judged
@@ -151,6 +158,10 @@ class SummaryQuery:
             return judged
         answer = await self._answer(span, again, min(max_tokens, left))
         return await asyncio.to_thread(self._judge, span, answer)
+
+    def _added_tokens(self, span: Span, prompt: Prompt) -> int:
+        """Return the tokens of the originals in a ride, which no cache can have."""
+        return self._count(prompt[-1]["content"]) - self._count(self._instruction(span))
 
     async def _answer(self, span: Span, prompt: Prompt, max_tokens: int) -> Completion:
         compaction = self._draft.session.compaction

@@ -18,7 +18,11 @@ from chat_proxy.upstream.overflow import overflow_in
 # The fields from which a server renders the prompt; without them it would be another prompt.
 _PROMPT_FIELDS = (
     "tools",
+    # As the client sent it: SGLang leaves the tools out of the prompt for "none", so that only the
+    # first few tokens would be cached.
+    "tool_choice",
     "functions",
+    "function_call",
     "documents",
     "chat_template",
     "chat_template_kwargs",
@@ -56,6 +60,15 @@ def refused_fields(status: int, error_body: bytes) -> frozenset[str]:
     return frozenset(named | ({"max_tokens"} if _OTHER_MAXIMUM.search(error_body) else set()))
 
 
+def requires_tool_call(fields: dict[str, Any]) -> bool:
+    """Return whether a request lets the model answer with a tool call only."""
+    choice = fields.get("tool_choice") or fields.get("function_call")
+    if not isinstance(choice, dict):
+        return choice == "required"
+    allowed = choice.get("allowed_tools")
+    return not isinstance(allowed, dict) or allowed.get("mode") == "required"
+
+
 def ride(
     compaction: CompactionRequest, seen: Conversation, prompt: Prompt, options: QueryOptions
 ) -> bytes:
@@ -68,8 +81,6 @@ def ride(
     bridge = [] if last is not None and last.is_assistant and not last.calls_tools else [_BRIDGE]
     messages = [*references(compaction, seen), *bridge, *prompt]
     fields = {name: given[name] for name in _PROMPT_FIELDS if name in given}
-    if given.get("tools"):
-        fields["tool_choice"] = "none"
     if "max_completion_tokens" in given:
         fields["max_completion_tokens"] = options.max_tokens
     written = serialise_messages(compaction.request.body, messages, given)

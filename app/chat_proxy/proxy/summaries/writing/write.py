@@ -15,8 +15,9 @@ from chat_proxy.proxy.summaries.services import SummaryServices
 from chat_proxy.proxy.summaries.writing.models import SummaryModel, models_for
 from chat_proxy.proxy.summaries.writing.parts import parts_of
 from chat_proxy.proxy.summaries.writing.query import SummaryQuery
+from chat_proxy.proxy.summaries.writing.request import requires_tool_call
 
-WORTH_ANOTHER_SHAPE = ("refused", "window")
+WORTH_ANOTHER_SHAPE = ("refused", "window", "tool_calls")
 UNUSABLE_ANSWERS = frozenset(get_args(Reason))
 """The failures that say something about the model, unlike those of its server or its budget."""
 
@@ -68,6 +69,9 @@ async def _asked(
         if error.reason in UNUSABLE_ANSWERS:
             ability.refused(tenant, summary_model.name)
         raise
+    except asyncio.CancelledError:
+        ability.timed_out(tenant, summary_model.name)
+        raise
     ability.succeeded(tenant, summary_model.name)
     return written
 
@@ -77,12 +81,19 @@ async def _asked_in_full(
 ) -> tuple[str, Span]:
     """Ask first in the shapes that can show the whole span; divide a span that fits none."""
     queries = [
-        SummaryQuery(draft, summary_model, shape, services) for shape in summary_model.shapes
+        SummaryQuery(draft, summary_model, shape, services)
+        for shape in summary_model.shapes
+        if shape != "ride" or _is_worth_a_ride(draft, summary_model, services)
     ]
     fitting = [query for query in queries if await asyncio.to_thread(query.fits, span)]
     if not fitting:
         parts = await asyncio.to_thread(parts_of, draft, span, summary_model.window)
         if len(parts) > 1:
+            tenant = draft.session.compaction.tenant
+            if services.ability.is_doubtful(tenant, summary_model.name):
+                # One query shows whether the others would be in vain.
+                probe = SummaryQuery(draft, summary_model, "transcript", services)
+                return await probe.ask(parts[0])
             return await _in_parts(draft, parts, summary_model, services)
     failure = SummaryFailed("window")
     for query in [*fitting, *(query for query in queries if query not in fitting)]:
@@ -93,6 +104,15 @@ async def _asked_in_full(
             if error.reason not in WORTH_ANOTHER_SHAPE:
                 break
     raise failure
+
+
+def _is_worth_a_ride(
+    draft: SummaryDraft, summary_model: SummaryModel, services: SummaryServices
+) -> bool:
+    """Return whether a ride can be answered by a summary, and its prompt is probably cached."""
+    if requires_tool_call(draft.session.compaction.request.fields):
+        return False
+    return services.ride_shares.may_ride(summary_model.base_url, summary_model.model)
 
 
 async def _in_parts(

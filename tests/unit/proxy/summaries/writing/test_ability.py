@@ -36,6 +36,38 @@ def test_three_refusals_in_a_row_change_the_style(refusals: int, style: str) -> 
     assert ability.style_of("t", "m") == style
 
 
+def test_a_model_that_is_too_slow_is_asked_for_less_but_never_given_up() -> None:
+    ability = SummaryAbility()
+
+    styles = []
+    for _ in range(9):
+        styles.append(ability.style_of("t", "m"))
+        ability.timed_out("t", "m")
+
+    assert styles == ["full"] * 3 + ["short"] * 6
+
+
+@pytest.mark.parametrize(
+    ("refusals", "is_doubtful"), [(0, False), (1, True), (2, True), (3, False)]
+)
+def test_a_model_is_doubtful_until_it_is_asked_otherwise(refusals: int, is_doubtful: bool) -> None:
+    ability = SummaryAbility()
+
+    refuse(ability, refusals)
+
+    assert ability.is_doubtful("t", "m") == is_doubtful
+    assert not ability.is_doubtful("another", "m")
+
+
+def test_a_usable_summary_ends_the_doubt() -> None:
+    ability = SummaryAbility()
+    refuse(ability, 2)
+
+    ability.succeeded("t", "m")
+
+    assert not ability.is_doubtful("t", "m")
+
+
 def test_a_usable_summary_in_between_begins_the_count_anew() -> None:
     ability = SummaryAbility()
 

@@ -1,27 +1,14 @@
-"""Canonical bytes of messages, and the hash chain that identifies every prefix of a history."""
+"""Canonical bytes of messages and other values: the same for any order of keys."""
 
 import json
 import re
-from collections.abc import Iterable
-from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 from chat_proxy.chat.media import MAX_DEPTH
 
-SEED: Final = sha256(b"chat-proxy/chain/1").digest()
-
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def chained(canonicals: Iterable[bytes], value: bytes = SEED) -> list[bytes]:
-    """Return the chain value after each message, given their canonical bytes."""
-    values = []
-    for canonical in canonicals:
-        value = sha256(value + canonical).digest()
-        values.append(value)
-    return values
 
 
 def canonical_bytes(fields: dict[str, Any]) -> bytes:

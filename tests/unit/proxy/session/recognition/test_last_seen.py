@@ -3,16 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from chat_proxy.proxy.session.checkpoints import Scope
-from chat_proxy.proxy.session.last_seen import KIND, LastSeen
+from chat_proxy.proxy.session.recognition.last_seen import KIND, LastSeen
+from chat_proxy.proxy.session.recognition.scope import Scope
 from chat_proxy.store.base import Rows, Store
 from chat_proxy.store.memory import MemoryStore
 from chat_proxy.store.sqlite.store import SqliteStore
+from tests.unit.proxy.session.recognition.histories import words
 
 pytestmark = pytest.mark.anyio
 
@@ -59,10 +59,7 @@ class Seen:
 
     async def touch(self, messages: str, scope: Scope = ALICE) -> float | None:
         """Tell of a history, one letter a message."""
-        links = [b""]
-        for message in messages:
-            links.append(sha256(links[-1] + message.encode()).digest())
-        return await self.last_seen.touch(scope, range(len(links)), links[1:])
+        return await self.last_seen.touch(scope, words(*messages))
 
 
 @asynccontextmanager
@@ -188,7 +185,7 @@ async def test_a_store_that_refuses_is_not_told_of_all_that_waits() -> None:
 
 async def test_a_row_that_is_no_time_is_a_miss() -> None:
     store = MonitoredStore()
-    link = sha256(b"a").digest()
+    link = words("a").links[-1]
     await store.put(KIND, ALICE.address(store, KIND, link), b"soon", 60)
     async with seen_in(store) as seen:
         assert await seen.touch("a") is None

@@ -1,8 +1,6 @@
 """Checkpoints are found by the content of a history, the longest prefix first."""
 
 import asyncio
-from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -11,16 +9,17 @@ from hypothesis import strategies as st
 
 from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.checkpoint import Checkpoint
-from chat_proxy.proxy.session.checkpoints import (
+from chat_proxy.proxy.session.recognition.checkpoints import (
     ASK_AGAIN_SECONDS,
     KIND,
-    ROOT_SEAM,
     Checkpoints,
-    Scope,
 )
+from chat_proxy.proxy.session.recognition.history import History
+from chat_proxy.proxy.session.recognition.scope import Scope
 from chat_proxy.store.base import Rows
 from chat_proxy.store.memory import MemoryStore
 from chat_proxy.store.sqlite.store import SqliteStore
+from tests.unit.proxy.session.recognition.histories import words
 
 pytestmark = pytest.mark.anyio
 
@@ -32,13 +31,13 @@ class MonitoredStore(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__(b"secret")
-        self.asked: list[list[bytes]] = []
+        self.asked: dict[str, list[int]] = {}
         self.is_down = False
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def get_many(self, kind: str, keys: list[bytes]) -> Rows:
-        self.asked.append(keys)
+        self.asked.setdefault(kind, []).append(len(keys))
         return {} if self.is_down else await super().get_many(kind, keys)
 
     async def put(
@@ -58,38 +57,25 @@ class Clock:
         return self.now
 
 
-def links(*messages: str) -> list[bytes]:
-    """The chain's values after messages."""
-    values = [b""]
-    for message in messages:
-        values.append(sha256(values[-1] + message.encode()).digest())
-    return values[1:]
-
-
-def seams(history: Sequence[bytes]) -> range:
-    return range(len(history) + 1)
-
-
 def checkpoint(until: int, text: str = "") -> Checkpoint:
     return Checkpoint(until, Treatments(), 1_000, until if text else 0, text, text)
 
 
-async def keep_whole(checkpoints: Checkpoints, history: Sequence[bytes]) -> None:
+async def keep_whole(checkpoints: Checkpoints, history: History) -> None:
     """Leave a checkpoint behind for a whole history, as a request does."""
-    root = history[min(len(history), ROOT_SEAM) - 1]
-    await checkpoints.keep(ALICE, history[-1], checkpoint(len(history)), root=root)
+    await checkpoints.keep(ALICE, history, checkpoint(len(history.links)))
 
 
 async def found(
-    checkpoints: Checkpoints, *messages: str, scope: Scope = ALICE
+    checkpoints: Checkpoints, *messages: str, scope: Scope = ALICE, kind: str = KIND
 ) -> Checkpoint | None:
-    history = links(*messages)
-    return await checkpoints.find(scope, seams(history), history)
+    history = words(*messages)
+    return await checkpoints.find(scope, history, len(messages), kind)
 
 
 async def test_an_appended_history_finds_its_checkpoint() -> None:
     checkpoints = Checkpoints(MonitoredStore())
-    await checkpoints.keep(ALICE, links("a", "b")[-1], checkpoint(2))
+    await checkpoints.keep(ALICE, words("a", "b"), checkpoint(2))
 
     assert await found(checkpoints, "a", "b") == checkpoint(2)
     assert await found(checkpoints, "a", "b", "c", "d") == checkpoint(2)
@@ -98,7 +84,7 @@ async def test_an_appended_history_finds_its_checkpoint() -> None:
 async def test_the_longest_prefix_wins() -> None:
     checkpoints = Checkpoints(MonitoredStore())
     for until in (2, 4, 3):
-        await keep_whole(checkpoints, links(*"abcdef")[:until])
+        await keep_whole(checkpoints, words(*"abcdef"[:until]))
 
     assert await found(checkpoints, *"abcdef") == checkpoint(4)
     assert await found(checkpoints, *"abcx") == checkpoint(3)
@@ -107,7 +93,7 @@ async def test_the_longest_prefix_wins() -> None:
 async def test_an_edited_branched_or_shorter_history_finds_nothing() -> None:
     """BUGS 36."""
     checkpoints = Checkpoints(MonitoredStore())
-    await checkpoints.keep(ALICE, links("a", "b")[-1], checkpoint(2))
+    await checkpoints.keep(ALICE, words("a", "b"), checkpoint(2))
 
     assert await found(checkpoints, "a") is None
     assert await found(checkpoints, "A", "b") is None
@@ -119,25 +105,24 @@ async def test_an_edited_branched_or_shorter_history_finds_nothing() -> None:
 async def test_another_tenant_or_policy_finds_nothing(scope: Scope) -> None:
     """FAULTS F4, BUGS 36 and 45: the same messages, word for word."""
     store = MonitoredStore()
-    await Checkpoints(store).keep(ALICE, links("a", "b")[-1], checkpoint(2))
+    await Checkpoints(store).keep(ALICE, words("a", "b"), checkpoint(2))
 
     assert await found(Checkpoints(store), "a", "b", scope=scope) is None
 
 
 async def test_kinds_do_not_mix() -> None:
     checkpoints = Checkpoints(MonitoredStore())
-    history = links("a", "b")
-    await checkpoints.keep(ALICE, history[-1], checkpoint(2), "attempt")
+    await checkpoints.keep(ALICE, words("a", "b"), checkpoint(2), "attempt")
 
     assert await found(checkpoints, "a", "b") is None
-    assert await checkpoints.find(ALICE, seams(history), history, "attempt") == checkpoint(2)
+    assert await found(checkpoints, "a", "b", kind="attempt") == checkpoint(2)
 
 
 async def test_a_checkpoint_survives_a_restart(tmp_path: Path) -> None:
     """BUGS 37."""
     before = SqliteStore(tmp_path / "store.db")
     await before.open()
-    await Checkpoints(before).keep(ALICE, links("a", "b")[-1], checkpoint(2, "a summary"))
+    await Checkpoints(before).keep(ALICE, words("a", "b"), checkpoint(2, "a summary"))
     await before.close()
     after = SqliteStore(tmp_path / "store.db")
     await after.open()
@@ -151,25 +136,25 @@ async def test_the_store_is_asked_once_for_all_seams() -> None:
 
     await found(Checkpoints(store), *"abcdef")
 
-    assert [len(keys) for keys in store.asked] == [6]
+    assert store.asked[KIND] == [6]
 
 
 async def test_only_what_is_longer_than_the_known_one_is_asked_for() -> None:
     store = MonitoredStore()
     checkpoints = Checkpoints(store)
-    await keep_whole(checkpoints, links(*"abcd"))
+    await keep_whole(checkpoints, words(*"abcd"))
 
     await found(checkpoints, *"abcdef")
 
-    assert [len(keys) for keys in store.asked] == [3]
+    assert store.asked[KIND] == [3]
 
 
 async def test_what_another_process_wrote_since_takes_the_place_of_what_is_known() -> None:
     """Two processes that fold the same prefix differently would break the prompt's prefix."""
     store = MonitoredStore()
     mine, theirs = Checkpoints(store), Checkpoints(store)
-    await mine.keep(ALICE, links("a", "b")[-1], checkpoint(2, "mine"))
-    await theirs.keep(ALICE, links("a", "b")[-1], checkpoint(2, "theirs"))
+    await mine.keep(ALICE, words("a", "b"), checkpoint(2, "mine"))
+    await theirs.keep(ALICE, words("a", "b"), checkpoint(2, "theirs"))
 
     assert await found(mine, "a", "b", "c") == checkpoint(2, "theirs")
     assert await found(theirs, "a", "b", "c") == checkpoint(2, "theirs")
@@ -181,15 +166,15 @@ async def test_what_is_known_serves_while_the_store_does_not() -> None:
     checkpoints = Checkpoints(store)
     store.is_down = True
 
-    assert not await checkpoints.keep(ALICE, links("a", "b")[-1], checkpoint(2))
+    assert not await checkpoints.keep(ALICE, words("a", "b"), checkpoint(2))
 
     assert await found(checkpoints, "a", "b", "c") == checkpoint(2)
 
 
 async def test_a_row_that_cannot_be_read_is_a_miss() -> None:
     store = MonitoredStore()
-    history = links("a", "b")
-    for link, row in zip(history, (checkpoint(1).to_bytes(), b"{}"), strict=True):
+    history = words("a", "b")
+    for link, row in zip(history.links, (checkpoint(1).to_bytes(), b"{}"), strict=True):
         await store.put(KIND, ALICE.address(store, KIND, link), row, 60)
 
     assert await found(Checkpoints(store), "a", "b") == checkpoint(1)
@@ -203,7 +188,7 @@ async def test_the_same_question_is_not_asked_twice_in_a_moment() -> None:
     await found(checkpoints, *"abc")
     await found(checkpoints, *"abcde")
 
-    assert [len(keys) for keys in store.asked] == [3, 2]
+    assert store.asked[KIND] == [3, 2]
 
 
 async def test_a_moment_does_not_grow_by_asking_on() -> None:
@@ -211,7 +196,7 @@ async def test_a_moment_does_not_grow_by_asking_on() -> None:
     store, clock = MonitoredStore(), Clock()
     checkpoints = Checkpoints(store, clock=clock)
     await found(checkpoints, *"a")
-    await Checkpoints(store).keep(ALICE, links("a")[-1], checkpoint(1))
+    await Checkpoints(store).keep(ALICE, words("a"), checkpoint(1))
 
     clock.now += ASK_AGAIN_SECONDS * 0.6
     early = await found(checkpoints, *"ab")
@@ -227,20 +212,18 @@ async def test_what_this_process_keeps_is_found_at_once() -> None:
     checkpoints = Checkpoints(store, clock=clock)
     assert await found(checkpoints, *"abc") is None
 
-    await checkpoints.keep(ALICE, links("a", "b")[-1], checkpoint(2))
+    await checkpoints.keep(ALICE, words("a", "b"), checkpoint(2))
 
     assert await found(checkpoints, *"abc") == checkpoint(2)
-    assert len(store.asked) == 1
+    assert len(store.asked[KIND]) == 1
 
 
 async def test_what_is_being_written_is_newer_than_what_is_there() -> None:
     store = MonitoredStore()
     checkpoints = Checkpoints(store)
-    await checkpoints.keep(ALICE, links("a", "b")[-1], checkpoint(2, "old"))
+    await checkpoints.keep(ALICE, words("a", "b"), checkpoint(2, "old"))
     store.gate.clear()
-    originals = asyncio.create_task(
-        checkpoints.keep(ALICE, links("a", "b")[-1], checkpoint(2, "new"))
-    )
+    originals = asyncio.create_task(checkpoints.keep(ALICE, words("a", "b"), checkpoint(2, "new")))
     await asyncio.sleep(0)
 
     assert await found(checkpoints, "a", "b", "c") == checkpoint(2, "new")
@@ -255,7 +238,7 @@ async def test_a_checkpoint_is_kept_though_the_request_is_cancelled() -> None:
     store = MonitoredStore()
     store.gate.clear()
     checkpoints = Checkpoints(store)
-    originals = asyncio.create_task(checkpoints.keep(ALICE, links("a")[-1], checkpoint(1)))
+    originals = asyncio.create_task(checkpoints.keep(ALICE, words("a"), checkpoint(1)))
     await asyncio.sleep(0)
     originals.cancel()
     await asyncio.wait({originals})
@@ -268,11 +251,11 @@ async def test_a_checkpoint_is_kept_though_the_request_is_cancelled() -> None:
 
 
 async def test_closing_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chat_proxy.proxy.session.checkpoints.CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr("chat_proxy.proxy.session.recognition.checkpoints.CLOSE_SECONDS", 0.01)
     store = MonitoredStore()
     store.gate.clear()
     checkpoints = Checkpoints(store)
-    originals = asyncio.create_task(checkpoints.keep(ALICE, links("a")[-1], checkpoint(1)))
+    originals = asyncio.create_task(checkpoints.keep(ALICE, words("a"), checkpoint(1)))
     await asyncio.sleep(0)
 
     await checkpoints.close()
@@ -285,12 +268,11 @@ async def test_closing_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -
 async def test_memory_is_bounded() -> None:
     store = MonitoredStore()
     checkpoints = Checkpoints(store, max_local=10)
-    histories = [links(str(number)) for number in range(30)]
-    for history in histories:
-        await checkpoints.keep(ALICE, history[-1], checkpoint(1))
+    for number in range(30):
+        await checkpoints.keep(ALICE, words(str(number)), checkpoint(1))
     store.is_down = True
 
-    known = [await checkpoints.find(ALICE, seams(history), history) for history in histories]
+    known = [await found(checkpoints, str(number)) for number in range(30)]
 
     assert known == [None] * 20 + [checkpoint(1)] * 10
     await checkpoints.close()
@@ -308,7 +290,7 @@ def test_what_is_found_is_the_longest_that_is_a_prefix(
     async def find() -> Checkpoint | None:
         store = MonitoredStore()
         for history in kept:
-            await keep_whole(Checkpoints(store), links(*map(str, history)))
+            await keep_whole(Checkpoints(store), words(*map(str, history)))
         return await found(Checkpoints(store), *map(str, asked))
 
     prefixes = [history for history in kept if history == asked[: len(history)]]

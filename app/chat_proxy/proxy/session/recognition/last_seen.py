@@ -2,12 +2,13 @@
 
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from chat_proxy.caches import LruCache
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
-from chat_proxy.proxy.session.checkpoints import Scope, address_of
+from chat_proxy.proxy.session.recognition.history import History
+from chat_proxy.proxy.session.recognition.scope import Scope, address_of
 from chat_proxy.store.base import Store
 from chat_proxy.write_behind import WriteBehind
 
@@ -49,13 +50,13 @@ class LastSeen:
         self._unwritten: LruCache[Place, float] = LruCache(REMEMBERED)
         self._write_behind = WriteBehind(self._write, write_seconds)
 
-    async def touch(
-        self, scope: Scope, seams: Sequence[int], links: Sequence[bytes]
-    ) -> float | None:
+    async def touch(self, scope: Scope, history: History) -> float | None:
         """Return how many seconds ago the longest known prefix was seen, and record this one."""
-        if not links:
+        links, first = history.links, history.instructions
+        if len(links) <= first:
             return None
-        lengths = [len(links), *(seam for seam in reversed(seams) if 0 < seam < len(links))]
+        seams = (seam for seam in reversed(history.seams) if first < seam < len(links))
+        lengths = [len(links), *seams]
         longest_first = (Place(scope, links[length - 1]) for length in lengths)
         before = next((place for place in longest_first if place in self._seen), None)
         if before is None:

@@ -1,18 +1,14 @@
 import copy
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.chat.hash_chain import SEED, chained
 from chat_proxy.chat.message import Message
 from tests.unit.chat.shapes import (
     HUGE,
-    RECORDED,
     SURROGATE,
-    histories,
     image,
     odd_messages,
     result,
@@ -22,10 +18,6 @@ from tests.unit.chat.shapes import (
 )
 
 MARK = {"type": "ephemeral"}
-
-
-def chain(messages: Iterable[Message], value: bytes = SEED) -> list[bytes]:
-    return chained((message.canonical for message in messages), value)
 
 
 def _canonical(fields: dict[str, Any]) -> bytes:
@@ -81,34 +73,6 @@ def test_values_that_look_alike_are_told_apart(one: Any, other: Any) -> None:
 def test_lone_surrogates_are_replaced_and_long_integers_stay_exact() -> None:
     assert _canonical(user(SURROGATE)) == '{"content":"half \ufffd","role":"user"}'.encode()
     assert _canonical(user(HUGE)) == b'{"content":%d,"role":"user"}' % HUGE
-
-
-def test_a_chain_can_go_on_from_an_earlier_value() -> None:
-    messages = [Message(fields) for fields in RECORDED["openai-py"]]
-    values = chain(messages)
-
-    assert values[:1] == chained([messages[0].canonical], SEED)
-    assert values[3:] == chain(messages[3:], values[2])
-    assert chain([]) == []
-    assert len(set(values)) == len(values)
-
-
-def test_messages_cannot_be_moved_across_a_border() -> None:
-    one = chain([Message(user("ab")), Message(user("c"))])
-    other = chain([Message(user("a")), Message(user("bc"))])
-
-    assert one[-1] != other[-1]
-
-
-@given(histories, histories)
-def test_values_are_equal_exactly_while_the_canonical_prefixes_are(
-    one: list[dict[str, Any]], other: list[dict[str, Any]]
-) -> None:
-    ours, theirs = [Message(m) for m in one], [Message(copy.deepcopy(m)) for m in other]
-
-    for length, (left, right) in enumerate(zip(chain(ours), chain(theirs), strict=False), 1):
-        prefix = [message.canonical for message in ours[:length]]
-        assert (left == right) == (prefix == [message.canonical for message in theirs[:length]])
 
 
 @given(odd_messages, st.data())

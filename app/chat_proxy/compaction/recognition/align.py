@@ -1,0 +1,105 @@
+"""Align a checkpoint with a history that is not quite the one it was made of.
+
+User and assistant messages must be the same. A tool result may also be what clients make of one to
+save tokens, and a message may have lost its media. The client may have dropped its oldest messages.
+Anything else is another history, whose summary must not be used.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from chat_proxy.compaction.recognition.digests import (
+    CUT_NOTE_CHARS,
+    Covered,
+    Digester,
+    MessageDigest,
+    ResultEnds,
+    cut_at,
+    sizes_up_to,
+)
+
+LEAST_GROUPS: Final = 4
+"""The groups that a history must share with a checkpoint if its oldest messages are missing."""
+LEAST_BYTES: Final = 1_000
+"""The length of these groups: many conversations have a few short messages in common."""
+
+_PLACEHOLDER = re.compile(
+    r"\[Old tool result content cleared\]"
+    r"|\[*NOTE\] This file read has been removed to save space in the context window"
+    r"|\[cleared\]\s*\Z"
+)
+
+
+class Candidate(NamedTuple):
+    """The messages of a request before one of its seams, which a checkpoint may cover."""
+
+    digests: Sequence[MessageDigest]
+    groups: int
+    """How many groups they are."""
+    size: int
+    """How many bytes they say."""
+    older: bytes
+    """The hash of the history before as many of them as the checkpoint has digests of."""
+    text_of: Callable[[int], str]
+    """Returns the normalised text of a tool result, by its position."""
+
+
+def covers(covered: Covered, until: int, candidate: Candidate, digester: Digester) -> bool:
+    """Return whether a checkpoint that was made of `until` messages covers a candidate's."""
+    given, known = candidate.digests, covered.messages
+    if not known or len(given) > until:
+        return False
+    is_shorter = len(given) < until
+    if is_shorter and not _is_enough(candidate):
+        return False
+    compared = min(len(given), len(known))
+    if compared < len(given) and (is_shorter or covered.older != candidate.older):
+        return False
+    equal = reduced = 0
+    for back in range(1, compared + 1):
+        one, other = known[-back], given[-back]
+        if one == other:
+            equal += one.kind == "result"
+        elif one.kind == "result" == other.kind:
+            ends = covered.ends.get(len(known) - back)
+            text = candidate.text_of(len(given) - back)
+            if not (_has_lost_media(one, other) or _is_reduced(text, ends, digester)):
+                return False
+            reduced += 1
+        elif not _has_lost_media(one, other):
+            return False
+    # Calls without any of their results are no evidence: another run may have made the same.
+    return equal > 0 or reduced == 0
+
+
+def _is_enough(candidate: Candidate) -> bool:
+    has_user = any(digest.kind == "user" for digest in candidate.digests)
+    is_long = candidate.groups >= LEAST_GROUPS and candidate.size >= LEAST_BYTES
+    return has_user and is_long
+
+
+def _has_lost_media(one: MessageDigest, other: MessageDigest) -> bool:
+    """Return whether a client took out the media and left the rest of the message as it was."""
+    return one._replace(media=other.media) == other and one.has_media and not other.has_media
+
+
+def _is_reduced(text: str, ends: ResultEnds | None, digester: Digester) -> bool:
+    """Return whether a text is a client's placeholder for a result, or its beginning and end."""
+    if _PLACEHOLDER.match(text):
+        return True
+    if ends is None or len(text) >= ends.chars:
+        return False
+    cut = cut_at(text)
+    if cut is None:
+        return False
+    head = text[: cut.start].rstrip(" \n.\u2026")
+    sizes = sizes_up_to(len(head))
+    if not sizes or digester.part(head[: sizes[-1]]) != ends.heads[sizes[-1]]:
+        return False
+    # What follows may end the note; a longer text must be the end of the result.
+    rest = len(text) - cut.stop
+    if rest <= CUT_NOTE_CHARS:
+        return True
+    sizes = sizes_up_to(rest - CUT_NOTE_CHARS) or sizes_up_to(rest)
+    return bool(sizes) and digester.part(text[-sizes[-1] :]) == ends.tails[sizes[-1]]

@@ -1,0 +1,187 @@
+"""Digests of messages, by which a checkpoint recognises what it covers."""
+
+import base64
+import re
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple, Self
+
+from chat_proxy.chat.normal_form import Kind, NormalMessage
+
+SAID_BYTES: Final = 8
+MEDIA_BYTES: Final = 4
+HEAD_BYTES: Final = 4
+HEAD_CHARS: Final = (128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768)
+"""The beginnings and ends of a result that are digested, to recognise it cut by a client."""
+MAX_MESSAGES: Final = 512
+MAX_HEADS: Final = 128
+"""The number of a checkpoint's newest results whose beginnings and ends are digested."""
+
+CUT_NOTE_CHARS: Final = 120
+
+_CUT_WORDS: Final = ("truncated", "omitted", "elided", "too l")
+_CUT_WORD = re.compile(r"\b(?:truncated|omitted|elided|too (?:long|large))\b", re.IGNORECASE)
+_CUT_NOTE = re.compile(r"(?:[\[(<]|\.{3}|\u2026)[^\[\]()<>]*\Z")
+_NO_MEDIA: Final = bytes(MEDIA_BYTES)
+_MEDIA_BIT: Final = 0x80
+_KINDS: Final[tuple[Kind, ...]] = ("user", "assistant", "result", "other")
+_RECORD = struct.Struct(f"B{SAID_BYTES}s{MEDIA_BYTES}s")
+_SIZE = struct.Struct(">I")
+
+
+class MessageDigest(NamedTuple):
+    """What one message says, in a few bytes."""
+
+    kind: Kind
+    said: bytes
+    media: bytes = _NO_MEDIA
+    """The digest of its media, of notes that stand for media, or zeros without any."""
+
+    @property
+    def has_media(self) -> bool:
+        """Whether the message has media."""
+        return self.media[0] & _MEDIA_BIT != 0
+
+    @property
+    def is_speech(self) -> bool:
+        """Whether this is a message of the user or the model, which no client shortens."""
+        return self.kind in ("user", "assistant")
+
+
+class ResultEnds(NamedTuple):
+    """The length of a tool result, and the digests of its beginnings and ends by their length."""
+
+    chars: int
+    heads: Mapping[int, bytes]
+    tails: Mapping[int, bytes]
+
+
+class Digester:
+    """Digest normal forms under a key, so that a stored digest tells nothing to others."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key[:64]
+
+    def full(self, message: NormalMessage) -> bytes:
+        """Return the whole digest of what a message says, of which the first bytes are stored."""
+        kind = _KINDS.index(message.kind)
+        return blake2b(message.said, key=self._key, digest_size=24, person=b"%d" % kind).digest()
+
+    def digest(self, message: NormalMessage, full: bytes) -> MessageDigest:
+        """Return the stored digest of a message, given its whole one."""
+        return MessageDigest(message.kind, full[:SAID_BYTES], self._media(message))
+
+    def _media(self, message: NormalMessage) -> bytes:
+        """Return the digest of a message's media; its first bit tells them from notes."""
+        if not message.media:
+            return _NO_MEDIA
+        first, *rest = self._of(message.media, MEDIA_BYTES)
+        bit = _MEDIA_BIT if message.has_media else 0
+        return bytes([first & ~_MEDIA_BIT | bit, *rest])
+
+    def ends(self, text: str) -> ResultEnds:
+        """Return the digests of a result's beginnings and ends."""
+        sizes = sizes_up_to(len(text))
+        heads = {size: self.part(text[:size]) for size in sizes}
+        return ResultEnds(len(text), heads, {size: self.part(text[-size:]) for size in sizes})
+
+    def part(self, text: str) -> bytes:
+        """Return the digest of one beginning or end."""
+        return self._of(text.encode("utf-8", "surrogatepass"), HEAD_BYTES)
+
+    def _of(self, content: bytes, size: int) -> bytes:
+        return blake2b(content, key=self._key, digest_size=size).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """The digests of the newest messages that a checkpoint covers, and the hash of all older."""
+
+    messages: tuple[MessageDigest, ...] = ()
+    ends: Mapping[int, ResultEnds] = field(default_factory=dict)
+    """The beginnings and ends of results, by their position in `messages`."""
+    older: bytes = b""
+    """The hash of the history before `messages`."""
+
+    def as_document(self) -> dict[str, Any]:
+        """Return plain values for JSON; equal digests give equal values."""
+        records = (_RECORD.pack(_KINDS.index(it.kind), it.said, it.media) for it in self.messages)
+        return {
+            "messages": _encoded(b"".join(records)),
+            "ends": {
+                str(index): _encoded(
+                    _SIZE.pack(it.chars) + b"".join((*it.heads.values(), *it.tails.values()))
+                )
+                for index, it in sorted(self.ends.items())
+            },
+            "older": self.older.hex(),
+        }
+
+    @classmethod
+    def from_document(cls, document: Any) -> Self:
+        """Read the output of `as_document`; raise ValueError for anything else."""
+        try:
+            return cls(
+                tuple(_messages_of(base64.b64decode(document["messages"], validate=True))),
+                {int(index): _ends_of(it) for index, it in document["ends"].items()},
+                bytes.fromhex(document["older"]),
+            )
+        except (AttributeError, IndexError, KeyError, TypeError, struct.error) as error:
+            raise ValueError("these are no digests of covered messages") from error
+
+
+NOTHING: Final = Covered()
+
+
+def covered_by(
+    messages: Sequence[MessageDigest], texts: Mapping[int, str], older: bytes, digester: Digester
+) -> Covered:
+    """Return the digests of covered messages; `texts` has those of results, by their position."""
+    long = [index for index in sorted(texts) if len(texts[index]) >= HEAD_CHARS[0]]
+    # Of a text that its tool has cut, another run may return the same beginning.
+    whole = [index for index in long[-MAX_HEADS:] if cut_at(texts[index]) is None]
+    ends = {index: digester.ends(texts[index]) for index in whole}
+    return Covered(tuple(messages), ends, older)
+
+
+def sizes_up_to(chars: int) -> tuple[int, ...]:
+    """Return the lengths of the beginnings that a text of so many characters has."""
+    return tuple(size for size in HEAD_CHARS if size <= chars)
+
+
+def cut_at(text: str) -> range | None:
+    """Return where a text says that some of it is left out; None if it is whole."""
+    lowered = text.lower()
+    if not any(word in lowered for word in _CUT_WORDS):
+        return None
+    for word in _CUT_WORD.finditer(text):
+        line = text[max(0, word.start() - CUT_NOTE_CHARS) : word.start()].rpartition("\n")[2]
+        note = _CUT_NOTE.search(line)
+        if note is not None:
+            return range(word.start() - len(line) + note.start(), word.end())
+    return None
+
+
+def _messages_of(records: bytes) -> Iterable[MessageDigest]:
+    for kind, said, media in _RECORD.iter_unpack(records):
+        yield MessageDigest(_KINDS[kind], said, media)
+
+
+def _ends_of(encoded: str) -> ResultEnds:
+    content = base64.b64decode(encoded, validate=True)
+    (chars,) = _SIZE.unpack_from(content)
+    rest = content[_SIZE.size :]
+    parts = [rest[at : at + HEAD_BYTES] for at in range(0, len(rest), HEAD_BYTES)]
+    sizes = sizes_up_to(chars)
+    if len(rest) != 2 * len(sizes) * HEAD_BYTES:
+        raise ValueError("the digests of a result's ends are incomplete")
+    heads, tails = parts[: len(sizes)], parts[len(sizes) :]
+    return ResultEnds(
+        chars, dict(zip(sizes, heads, strict=True)), dict(zip(sizes, tails, strict=True))
+    )
+
+
+def _encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode()

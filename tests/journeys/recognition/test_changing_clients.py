@@ -1,0 +1,100 @@
+"""Clients that change their history with each request get few summaries, and use them."""
+
+from typing import Any
+
+import pytest
+
+from tests.journeys.recognition.clients import (
+    TOOLS,
+    Client,
+    agent,
+    appends_only,
+    chat,
+    clock_in_system_prompt,
+    environment_in_newest_message,
+    has_fold,
+    last_messages,
+    memories_in_second_system_message,
+    moving_cache_marks,
+    new_call_ids,
+    other_argument_order,
+    other_forms_of_contents,
+    prunes_old_outputs,
+    reminder_in_newest_result,
+)
+from tests.journeys.summaries.talking import WINDOW, Talk, talking
+from tests.journeys.trimming.growing import Asked
+from tests.support.summary_model import SummaryModel
+from tests.unit.chat.shapes import Fields
+
+pytestmark = pytest.mark.anyio
+
+REQUESTS = 45
+MOST_PER_REQUEST = 0.15
+MOST_PER_REQUEST_OF_WINDOWS = 0.2
+
+OF_CHATS: tuple[Client, ...] = (
+    appends_only,
+    clock_in_system_prompt,
+    memories_in_second_system_message,
+    environment_in_newest_message,
+    moving_cache_marks,
+    other_forms_of_contents,
+)
+OF_AGENTS: tuple[Client, ...] = (
+    appends_only,
+    clock_in_system_prompt,
+    memories_in_second_system_message,
+    new_call_ids,
+    other_argument_order,
+    prunes_old_outputs,
+    reminder_in_newest_result,
+    environment_in_newest_message,
+    moving_cache_marks,
+)
+
+
+async def sent(talk: Talk, histories: list[list[Fields]], client: Client) -> list[Asked]:
+    """Send a history request by request, as a client does, and return what became of each."""
+    return [await talk.ask(client(messages, at)) for at, messages in enumerate(histories)]
+
+
+async def run(
+    histories: list[list[Fields]], client: Client, **sections: Any
+) -> tuple[list[Asked], SummaryModel]:
+    brain = SummaryModel(window=WINDOW)
+    async with talking(brain, **sections) as talk:
+        talk.fields["tools"] = TOOLS
+        return await sent(talk, histories, client), brain
+
+
+def is_folded_from_the_first_on(asked: list[Asked]) -> bool:
+    """Return whether every prompt behind the first that was folded has a fold."""
+    folded = [has_fold(it.messages) for it in asked]
+    return True in folded and all(folded[folded.index(True) :])
+
+
+@pytest.mark.parametrize("client", OF_CHATS, ids=lambda client: client.__name__)
+async def test_a_chat_is_summarised_as_often_as_if_it_were_only_appended(client: Client) -> None:
+    asked, brain = await run(chat(REQUESTS), client)
+
+    assert 0 < len(brain.summaries) <= MOST_PER_REQUEST * REQUESTS
+    assert is_folded_from_the_first_on(asked)
+    assert brain.overflows == []
+
+
+@pytest.mark.parametrize("client", OF_AGENTS, ids=lambda client: client.__name__)
+async def test_an_agent_is_summarised_as_often_as_if_it_only_appended(client: Client) -> None:
+    asked, brain = await run(agent(REQUESTS), client)
+
+    assert 0 < len(brain.summaries) <= MOST_PER_REQUEST * REQUESTS
+    assert is_folded_from_the_first_on(asked)
+    assert brain.overflows == []
+
+
+@pytest.mark.parametrize("count", [40, 60])
+async def test_a_window_of_the_last_messages_is_recognised(count: int) -> None:
+    asked, brain = await run(chat(REQUESTS + count // 2, 300), last_messages(count))
+
+    assert 0 < len(brain.summaries) <= MOST_PER_REQUEST_OF_WINDOWS * len(asked)
+    assert is_folded_from_the_first_on(asked)
