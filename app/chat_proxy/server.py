@@ -126,6 +126,7 @@ def operations_of(services: Services) -> Operations:
         services.store,
         services.loop_watchdog,
         services.forwarding.upstream.breakers,
+        services.compaction.summaries.storm_guard,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request, Response
 
 from chat_proxy.proxy.lifecycle.admission import Drain
+from chat_proxy.proxy.summaries.storm_guard import StormGuard
 from chat_proxy.routes.front.identity import AdminGate
 from chat_proxy.store.factory import FailOpenStore
 from chat_proxy.telemetry.loop_watchdog import LoopWatchdog
@@ -22,6 +23,7 @@ class Operations:
     store: FailOpenStore
     loop_watchdog: LoopWatchdog
     breakers: Breakers
+    storm_guard: StormGuard
 
     def refresh_gauges(self) -> None:
         """Update the metrics that no request updates."""

@@ -28,6 +28,7 @@ async def test_a_chat_is_shown_with_what_was_done_to_it() -> None:
     assert [model["model"] for model in told["models"]] == ["demo"]
     state = told["state"]
     assert (state["store_degraded"], state["open_breakers"], state["workers"]) == (False, 0, 1)
+    assert state["models_without_summaries"] == 0
 
 
 async def test_requests_of_one_conversation_belong_together() -> None:

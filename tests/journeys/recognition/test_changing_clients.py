@@ -24,7 +24,8 @@ from tests.journeys.recognition.clients import (
 )
 from tests.journeys.summaries.talking import WINDOW, Talk, talking
 from tests.journeys.trimming.growing import Asked
-from tests.support.summary_model import SummaryModel
+from tests.support.conversations import listening
+from tests.support.summary_model import SummaryModel, failing
 from tests.unit.chat.shapes import Fields
 
 pytestmark = pytest.mark.anyio
@@ -98,3 +99,34 @@ async def test_a_window_of_the_last_messages_is_recognised(count: int) -> None:
 
     assert 0 < len(brain.summaries) <= MOST_PER_REQUEST_OF_WINDOWS * len(asked)
     assert is_folded_from_the_first_on(asked)
+
+
+async def test_a_model_that_refuses_is_not_asked_again_behind_a_changing_system_prompt() -> None:
+    """Its failures are kept by the conversation, not by bytes that change."""
+    brain = SummaryModel(failing(400), window=WINDOW)
+    async with talking(brain) as talk:
+        await sent(talk, chat(REQUESTS), clock_in_system_prompt)
+
+    assert 0 < len(brain.summaries) <= 0.05 * REQUESTS
+
+
+def another_first_word(messages: list[Fields], number: int) -> list[Fields]:
+    """Change the user's first message with each request: no history is like another."""
+    first, *rest = messages[1:]
+    return [messages[0], {**first, "content": f"{number}: {first['content']}"}, *rest]
+
+
+async def test_where_no_history_is_found_again_folds_are_made_without_a_model() -> None:
+    """The guard ends the storm, says so once, and every request is answered."""
+    brain = SummaryModel(window=WINDOW)
+    histories = chat(75)
+    with listening() as log:
+        async with talking(brain) as talk:
+            await sent(talk, histories[:60], another_first_word)
+            bought = len(brain.summaries)
+            asked = await sent(talk, histories[60:], another_first_word)
+
+    assert bought > 40
+    assert len(brain.summaries) == bought
+    assert len(log.lines("summaries are not found again: folds are made without a model")) == 1
+    assert all(has_fold(it.messages) for it in asked)

@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from math import inf
 
-from chat_proxy.caches import LruCache
+from chat_proxy.caches import BoundedDict, LruCache
 from chat_proxy.telemetry.logs import WARNING, log
 from chat_proxy.telemetry.metrics import Metrics
 
@@ -38,6 +38,11 @@ class StormGuard:
         self._metrics = metrics
         self._max_summaries = max_per_request * REQUESTS if max_per_request < 1 else inf
         self._records: LruCache[tuple[str, str], _Record] = LruCache(REMEMBERED_MODELS)
+        self._storms: BoundedDict[tuple[str, str], None] = BoundedDict(REMEMBERED_MODELS)
+
+    def storm_count(self) -> int:
+        """Return for how many tenants and models no summaries are written now."""
+        return len(self._storms)
 
     def saw_request(self, tenant: str, model: str, *, reuses: bool) -> None:
         """Count a request near its window; `reuses`: an earlier decision about it was found."""
@@ -46,6 +51,7 @@ class StormGuard:
         if record.is_storm and _is_reused(record):
             record.is_storm = False
             record.requests.clear()
+            self._storms.pop((tenant, model), None)
             log("earlier decisions are found again: summaries are written again", model=model)
 
     def allows(self, tenant: str, model: str) -> bool:
@@ -65,6 +71,7 @@ class StormGuard:
         is_known = len(record.requests) == REQUESTS  # a few new conversations are no storm
         if is_known and total > self._max_summaries and not record.is_storm:
             record.is_storm = True
+            self._storms.put((tenant, model), None)
             self._metrics.summary_storms.inc()
             log(
                 "summaries are not found again: folds are made without a model",

@@ -41,6 +41,7 @@ class Snapshots:
             "worker": self.chat_log.history.own.worker,
             "store_degraded": self.operations.store.is_degraded,
             "open_breakers": self.operations.breakers.open_count(),
+            "models_without_summaries": self.operations.storm_guard.storm_count(),
             "mode": self.mode,
             "stopping": self.operations.drain.is_stopping,
             "shows_text": self.chat_log.shows_text,

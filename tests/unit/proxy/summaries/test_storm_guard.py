@@ -31,6 +31,7 @@ def test_a_summary_with_every_request_is_a_storm_after_forty() -> None:
 
     assert served(guard, 54, 1) == REQUESTS
     assert not guard.allows("alice", MODEL)
+    assert guard.storm_count() == 1
     assert metrics.summary_storms._value.get() == 1
 
 

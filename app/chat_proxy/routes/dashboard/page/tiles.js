@@ -50,6 +50,7 @@ export function showState(state, since) {
   if (state.mode !== "on") chips.push(chip(`mode ${state.mode}`, "warn"));
   chips.push(state.store_degraded ? chip("store degraded: memory only", "bad") : chip("store ok", "good"));
   chips.push(state.open_breakers ? chip(`${count(state.open_breakers, "upstream")} left alone`, "bad") : chip("upstreams ok", "good"));
+  if (state.models_without_summaries) chips.push(chip("summaries are not found again: folds without a model", "warn"));
   if (state.stopping) chips.push(chip("stopping", "warn"));
   byId("state").replaceChildren(...chips.map((each) => el("li", {}, each)));
 }
