@@ -45,8 +45,18 @@ class Candidate(NamedTuple):
     """Returns the normalised text of a tool result, by its position."""
 
 
-def covers(covered: Covered, until: int, candidate: Candidate, digester: Digester) -> bool:
-    """Return whether a checkpoint that was made of `until` messages covers a candidate's."""
+def covers(
+    covered: Covered,
+    until: int,
+    candidate: Candidate,
+    digester: Digester,
+    *,
+    is_continued: bool = False,
+) -> bool:
+    """Return whether a checkpoint that was made of `until` messages covers a candidate's.
+
+    `is_continued`: an earlier request of this conversation, with its results, was covered by it.
+    """
     given, known = candidate.digests, covered.messages
     if not known or len(given) > until:
         return False
@@ -70,7 +80,7 @@ def covers(covered: Covered, until: int, candidate: Candidate, digester: Digeste
         elif not _has_lost_media(one, other):
             return False
     # Calls without any of their results are no evidence: another run may have made the same.
-    return equal > 0 or reduced == 0
+    return equal > 0 or reduced == 0 or is_continued
 
 
 def _is_enough(candidate: Candidate) -> bool:

@@ -105,6 +105,11 @@ class Covered:
     older: bytes = b""
     """The hash of the history before `messages`."""
 
+    @property
+    def name(self) -> bytes:
+        """A short hash by which the same covered messages are known again."""
+        return blake2b(b"".join(it.said for it in self.messages), digest_size=16).digest()
+
     def as_document(self) -> dict[str, Any]:
         """Return plain values for JSON; equal digests give equal values."""
         records = (_RECORD.pack(_KINDS.index(it.kind), it.said, it.media) for it in self.messages)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -24,6 +24,8 @@ REMEMBERED_QUERIES = 10_000
 ASK_AGAIN_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
 INLINE_SEAMS = 1_000
+TRAILS = 12
+"""How many of the newest seams may be the end of an earlier request that was recognised."""
 MAX_ALIKE = 32
 """How many checkpoints are compared with a history at most."""
 
@@ -38,13 +40,27 @@ def addresses_of(key: bytes, history: History, last: int) -> Iterator[bytes]:
             yield (page if seam >= root_seam else page_of(key, link)) + own_of(key, link)
 
 
-def _covers(checkpoint: Checkpoint, history: History, seam: int) -> bool:
+def _covers(
+    checkpoint: Checkpoint, history: History, seam: int, continued: Container[bytes | None]
+) -> bool:
     """Return whether a checkpoint covers the messages before a seam, and replaces some of them."""
     missing = checkpoint.until - (seam - history.instructions)
     if checkpoint.folded_until and checkpoint.folded_until <= missing:
         return False
     candidate, digester = history.candidate(seam), Digester(history.key)
-    return covers(checkpoint.covered, checkpoint.until, candidate, digester)
+    return covers(
+        checkpoint.covered,
+        checkpoint.until,
+        candidate,
+        digester,
+        is_continued=checkpoint.covered.name in continued,
+    )
+
+
+def _trails_of(history: History, last: int, most: int = TRAILS) -> list[bytes]:
+    """Return the trails of the newest seams up to `last`, the newest first."""
+    seams = [seam for seam in history.seams if history.instructions < seam <= last]
+    return [history.trail(seam) for seam in reversed(seams[-most:])]
 
 
 def _marks_of(history: History, until: int) -> tuple[Covered, bytes | None]:
@@ -74,6 +90,8 @@ class Checkpoints:
         self._unmarked: BoundedDict[tuple[str, bytes, str], float] = BoundedDict(REMEMBERED_QUERIES)
         self._writes: dict[asyncio.Task[bool], bytes] = {}
         self._anchors = Anchors(store)
+        self._trails: LruCache[bytes, bytes] = LruCache(REMEMBERED_QUERIES)
+        """What covered each request that was recognised, by the request's last messages."""
 
     async def find(
         self, scope: Scope, history: History, last: int, kind: str = KIND, *, anew: bool = False
@@ -90,9 +108,13 @@ class Checkpoints:
             longest_first = await asyncio.to_thread(list, addresses)
         exact = await self._find(kind, longest_first, anew=anew)
         exact = exact.shifted(history.instructions) if exact else None
-        if exact is not None and not anew:
-            return exact
-        return await self._find_alike(scope, history, last, kind, exact) or exact
+        found = exact
+        if exact is None or anew:
+            found = await self._find_alike(scope, history, last, kind, exact) or exact
+        if found is not None:
+            for trail in _trails_of(history, last, 1):
+                self._trails.put(trail, found.covered.name)
+        return found
 
     async def _find(
         self, kind: str, longest_first: Iterable[bytes], *, anew: bool
@@ -115,9 +137,11 @@ class Checkpoints:
         targets = targets[:MAX_ALIKE]
         unknown = [address for _, address in targets if address not in self._local]
         rows = await self.store.get_many(kind, unknown) if unknown else {}
+        trails = _trails_of(history, last) if targets else []
+        continued = {self._trails.get(trail) for trail in trails}
         for seam, address in targets:
             checkpoint = self._read(address, rows.get(address))
-            if checkpoint is not None and _covers(checkpoint, history, seam):
+            if checkpoint is not None and _covers(checkpoint, history, seam, continued):
                 return self._recognised(checkpoint, scope, history, seam, kind)
         return None
 

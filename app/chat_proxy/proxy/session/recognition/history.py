@@ -25,6 +25,7 @@ MAX_ANCHORS = 128
 """How many of the newest seams are looked up by their anchors."""
 ANCHOR_MESSAGES = 2
 ANCHOR_BYTES = 24
+TRAIL_MESSAGES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,12 @@ class History:
                 said = b"".join(self.digests[at].said for at in speech[-ANCHOR_MESSAGES:])
                 found[seam] = self.anchor_of(said)
         return found
+
+    def trail(self, seam: int) -> bytes:
+        """Return the hash of the last messages before a seam, results included."""
+        end = seam - self.instructions
+        newest = self.digests[max(0, end - TRAIL_MESSAGES) : end]
+        return self.anchor_of(b"".join(it.said + it.media for it in newest))
 
     def anchor_of(self, said: bytes) -> bytes:
         """Return the anchor of some messages by their digests."""
