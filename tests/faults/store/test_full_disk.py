@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.journeys.replicas.fleet import fleet_of
-from tests.journeys.summaries.talking import WINDOW, label, long_chat, prose, talking
+from tests.journeys.summaries.talking import WINDOW, label, other_chat, prose, talking
 from tests.support.conversations import get
 from tests.support.summary_model import SummaryModel
 from tests.unit.chat.shapes import calls, result, user
@@ -50,7 +50,7 @@ async def test_d3_a_full_file_costs_reuse_and_nothing_else(tmp_path: Path) -> No
     brain = SummaryModel(window=WINDOW)
     store = store_in_file(tmp_path, max_bytes=SMALL_FILE_BYTES)
     async with fleet_of(2, brain, store) as fleet:
-        chats = [long_chat(16)[start:] for start in (0, 1, 3, 5)]
+        chats = [other_chat(number, 16) for number in range(4)]
         for chat in chats:
             assert label(await fleet.ask(chat)) == "built"
         again = [await fleet.ask(chat) for chat in chats]

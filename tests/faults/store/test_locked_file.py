@@ -7,7 +7,7 @@ import pytest
 
 from chat_proxy.store.sqlite.store import SqliteStore
 from tests.journeys.replicas.fleet import fleet_of
-from tests.journeys.summaries.talking import WINDOW, label, long_chat
+from tests.journeys.summaries.talking import WINDOW, label, long_chat, other_chat
 from tests.support.conversations import get
 from tests.support.summary_model import SummaryModel
 from tests.unit.store.places import locked, place_in, store_in_file
@@ -28,8 +28,8 @@ async def test_d1_a_locked_file_is_read_and_nobody_waits_long(tmp_path: Path) ->
         with locked(place_in(tmp_path)):
             start = asyncio.get_running_loop().time()
             reused = await reader.ask(long_chat())
-            built = await writer.ask(long_chat(16)[1:])
-            again = await writer.ask(long_chat(16)[1:])
+            built = await writer.ask(other_chat())
+            again = await writer.ask(other_chat())
             seconds = asyncio.get_running_loop().time() - start
         errors = fleet.store_errors("busy") + fleet.store_errors("slow")
 
@@ -45,7 +45,7 @@ async def test_d1_a_file_is_shared_again_when_its_lock_is_gone(tmp_path: Path) -
         with locked(place_in(tmp_path)):
             await fleet.ask(long_chat())
         await asyncio.sleep(2 * LOCK_BOUND_SECONDS)
-        one, other = await fleet.ask_all(long_chat()[1:])
+        one, other = await fleet.ask_all(other_chat())
         ready = [await get(talk.line, "/readyz") for talk in fleet.talks]
 
     assert (label(one), label(other)) == ("built", "reused")

@@ -48,6 +48,11 @@ def long_chat(count: int = 14, tokens: int = 400) -> list[Fields]:
     return [SYSTEM, *turns(count, tokens), user("And now?")]
 
 
+def other_chat(number: int = 0, count: int = 14) -> list[Fields]:
+    """Return a conversation as long as the other one, with nothing else in common."""
+    return [SYSTEM, *turns(count, first=100 * (number + 1)), user("And now?")]
+
+
 def body_of(
     messages: Sequence[Fields], separators: tuple[str, str] = (",", ":"), **fields: Any
 ) -> bytes:
