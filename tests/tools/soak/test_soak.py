@@ -15,14 +15,14 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_short_soak_accounts_for_every_request(tmp_path: Path) -> None:
     told: list[int] = []
-    options = Options(minutes=0.05, clients=6, first_requests=80, every_seconds=0.5)
+    options = Options(minutes=0.05, clients=6, first_requests=400, every_seconds=0.5)
 
     outcome = await soak(options, lambda sample, _: told.append(sample.requests))
     write(outcome, tmp_path / "figures.json")
 
     assert outcome.complaints == []
     assert outcome.books.open_requests == 0
-    assert outcome.books.sent > 80
+    assert outcome.books.sent > 400
     assert outcome.model.summaries
     assert told
     assert report(outcome).endswith("passed")
