@@ -29,6 +29,11 @@ class BudgetPolicy:
     tail_tokens: int | None = None
     min_answer_tokens: int = 256
 
+    @property
+    def has_own_tail(self) -> bool:
+        """Whether the operator says how much a summary leaves unchanged."""
+        return self.tail_turns is not None or self.tail_tokens is not None
+
     def reserve(self, window: int, wanted: int | None) -> int:
         """Return the tokens reserved for the answer in a window.
 

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.budget import BudgetPolicy
 from chat_proxy.compaction.planner.plan import Plan, Unfit
-from chat_proxy.compaction.planner.tail import fold_end, later_ends, wanted_room
+from chat_proxy.compaction.planner.tail import earlier_end, fold_end, later_ends, wanted_room
 from chat_proxy.compaction.planner.view import View
 from chat_proxy.compaction.planner.working import WorkingPlan
 
@@ -90,7 +90,21 @@ class Planner:
 
     def end_for_summary(self, target: int, growth: int) -> int:
         """Return where a summary should end that is written now and applied after `growth`."""
-        return fold_end(self._view, self._budget, target, growth)
+        return self._end(target, growth)
+
+    def _end(self, target: int, growth: int = 0) -> int:
+        """Return where a fold ends: one step earlier if that step, shortened, fills the target."""
+        view = self._view
+        end = fold_end(view, self._budget, target, growth)
+        before = earlier_end(view, end)
+        if before is None or self._budget.has_own_tail or not self._ageing.enabled:
+            return end
+        room = wanted_room(view, before, target)
+        working = WorkingPlan(view, self._ageing)
+        working.end = before
+        working.age_results(target - growth - room)
+        fills = working.rest + room + growth <= target
+        return before if fills and not working.leaves_lines else end
 
     def idle(self) -> Plan | None:
         """Return the plan for a conversation whose upstream cache is lost: old results age."""
@@ -125,7 +139,7 @@ class Planner:
     def _folded(self, working: WorkingPlan, goal: Goal, option: FoldOption) -> Plan | None:
         """Return a plan with a fold that reaches the target, or at least leaves an answer."""
         view = self._view
-        end = fold_end(view, self._budget, goal.target) if option.end is None else option.end
+        end = self._end(goal.target) if option.end is None else option.end
         if end <= view.folded:
             return None
         working.end = end

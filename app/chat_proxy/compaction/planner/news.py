@@ -5,23 +5,31 @@ from collections.abc import Iterator, Sequence
 
 from chat_proxy.chat.message import Message
 from chat_proxy.compaction.summary.notes.terms import terms_of
+from chat_proxy.compaction.summary.notes.units import shape_of_line
 
 MAX_TEXT_CHARS = 40_000
+MAX_RESULT_CHARS = 8_000
+"""The characters of a tool result by which the rest of it is judged."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s*|\n")
 
 
 def news_sizes(messages: Sequence[Message], sizes: Sequence[int]) -> Iterator[int]:
-    """Yield the tokens of each message whose sentences have a word that no earlier one had.
+    """Yield the tokens of each message that say something which no earlier one said.
 
-    Tool results have none: they are estimated by their size alone.
+    Talk counts by the sentences with a new word, a tool result by the lines that look unlike those
+    before them: of a log whose lines differ in their numbers, a few notes are enough.
     """
-    seen: set[str] = set()
+    words: set[str] = set()
+    shapes: set[str] = set()
     for message, size in zip(messages, sizes, strict=True):
-        yield 0 if message.is_tool_result else int(size * _news_share(message, seen))
+        if message.is_tool_result:
+            yield int(size * _new_lines(message, shapes))
+        else:
+            yield int(size * _new_sentences(message, words))
 
 
-def _news_share(message: Message, seen: set[str]) -> float:
+def _new_sentences(message: Message, seen: set[str]) -> float:
     """Return the share of the sentences that say something new, by their length."""
     new = total = 0
     for kind, text in message.pieces():
@@ -33,4 +41,17 @@ def _news_share(message: Message, seen: set[str]) -> float:
             if terms - seen:
                 new += len(sentence)
                 seen.update(terms)
+    return new / total if total else 0.0
+
+
+def _new_lines(message: Message, seen: set[str]) -> float:
+    """Return the share of the lines of a result that look unlike all before, by their length."""
+    new = total = 0
+    for _, text in message.pieces():
+        for line in text[:MAX_RESULT_CHARS].splitlines():
+            shape = shape_of_line(line)
+            total += len(line)
+            if shape not in seen:
+                new += len(line)
+                seen.add(shape)
     return new / total if total else 0.0

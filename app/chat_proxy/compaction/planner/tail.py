@@ -16,6 +16,7 @@ SUMMARY_SHARE: Final = 0.35
 """The share of the largest folded text that a summary may take, however little is new."""
 RESULT_DENSITY: Final = 0.08
 """The same for tool results, which repeat themselves and can be had again."""
+RESULT_NEWS_DENSITY: Final = 0.5
 LEAST_FOLD_TOKENS: Final = 400
 
 
@@ -24,10 +25,12 @@ def wanted_room(view: View, end: int, target: int) -> int:
     start = view.conversation.instructions
     results = view.result_sums[end]
     talk = view.sums[end] - view.sums[start] - results
-    news = view.news_sums[end] - view.news_sums[start]
+    result_news = view.result_news_sums[end]
+    news = view.news_sums[end] - view.news_sums[start] - result_news
     largest = max(0, int((target - view.fixed) * FOLD_SHARE))
     telling = largest * SUMMARY_SHARE + news * NEWS_DENSITY
-    useful = int(min(talk * TALK_DENSITY, telling) + results * RESULT_DENSITY)
+    of_results = min(results * RESULT_DENSITY, result_news * RESULT_NEWS_DENSITY)
+    useful = int(min(talk * TALK_DENSITY, telling) + of_results)
     return min(max(LEAST_FOLD_TOKENS, useful), largest)
 
 
@@ -38,13 +41,18 @@ def fold_end(view: View, policy: BudgetPolicy, target: int, growth: int = 0) -> 
     possible one is returned; `view.folded` means that there is nothing to fold.
     """
     ends = _ends(view)
-    if policy.tail_turns is not None or policy.tail_tokens is not None:
+    if policy.has_own_tail:
         return _configured_end(view, policy, ends)
     for end in ends:
         left = view.fixed + view.left_after(end) + wanted_room(view, end, target)
         if left + growth <= target:
             return end
     return ends[-1] if ends else view.folded
+
+
+def earlier_end(view: View, end: int) -> int | None:
+    """Return the last seam before `end` at which a fold may end, None if there is none."""
+    return max((seam for seam in _ends(view) if seam < end), default=None)
 
 
 def later_ends(view: View, end: int) -> list[int]:

@@ -63,8 +63,20 @@ class View:
 
     @cached_property
     def news_sums(self) -> list[int]:
-        """The running totals of the tokens of talk that say something new."""
-        return list(accumulate(news_sizes(self.conversation.messages, self.sizes), initial=0))
+        """The running totals of the tokens that say something new."""
+        return list(accumulate(self._news, initial=0))
+
+    @cached_property
+    def result_news_sums(self) -> list[int]:
+        """The running totals of the tokens of tool results that say something new."""
+        messages = self.conversation.messages
+        sizes = zip(self._news, messages, strict=True)
+        results = (size if message.is_tool_result else 0 for size, message in sizes)
+        return list(accumulate(results, initial=0))
+
+    @cached_property
+    def _news(self) -> list[int]:
+        return list(news_sizes(self.conversation.messages, self.sizes))
 
     @property
     def fixed(self) -> int:

@@ -67,6 +67,11 @@ class WorkingPlan:
         """The tokens of the whole prompt."""
         return self.rest + self.room
 
+    @property
+    def leaves_lines(self) -> bool:
+        """Whether only a line is left of a result that was shown so far."""
+        return bool(self._lines)
+
     def plan(self, form: Form, room: int | None = None) -> Plan:
         """Return the plan as it stands."""
         added = Treatments(

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from chat_proxy.compaction.planner.news import news_sizes
 from chat_proxy.compaction.planner.tail import fold_end, wanted_room
-from tests.unit.chat.shapes import Fields, conversation, says, user
-from tests.unit.compaction.planner.views import BUDGET, run, talk, view_of
+from tests.unit.chat.shapes import Fields, conversation, result, says, user
+from tests.unit.compaction.planner.views import BUDGET, talk, view_of
 
 LOADER = "The loader reads its table once.\n"
 
@@ -34,8 +34,15 @@ def test_a_language_without_spaces_has_news_too() -> None:
     assert news_of(*given) == [100, 0, 100]
 
 
-def test_results_and_messages_without_a_text_have_none() -> None:
-    assert news_of(*run(100)[:3], user(""))[2:] == [0, 0]
+def test_lines_of_a_result_that_differ_in_their_numbers_are_said_once() -> None:
+    log = "\n".join(f"12:00:{second:02} GET /item/{second} 200" for second in range(50))
+    report = "exit 0\nno test failed\ncoverage is fine\n"
+
+    assert news_of(result("a", log), result("b", log), result("c", report)) == [2, 0, 100]
+
+
+def test_a_message_without_a_text_has_none() -> None:
+    assert news_of(user(""), says(None)) == [0, 0]
 
 
 def test_a_fold_of_repeated_talk_leaves_its_room_to_the_tail() -> None:

@@ -1,6 +1,8 @@
 """Conversations as the planner sees them: a token is a character, a medium has a thousand."""
 
 from collections.abc import Callable
+from itertools import islice, product
+from string import ascii_lowercase
 from typing import Any
 
 from hypothesis import strategies as st
@@ -73,8 +75,9 @@ def view_of(
 
 def words(size: int, topic: int = 0) -> str:
     """Return so many characters of text, in lines that all say something else."""
-    lines = (f"many words in line {topic}-{number:05}\n" for number in range(size // 26 + 1))
-    return "".join(lines)[:size]
+    names = product(ascii_lowercase, repeat=4)
+    lines = (f"many words in line {topic}{''.join(name)}\n" for name in names)
+    return "".join(islice(lines, size // 20 + 1))[:size]
 
 
 def read_step(name: str, size: int, tool: str = "read_file") -> list[Fields]:

@@ -84,7 +84,12 @@ def _without_runs(units: Sequence[Unit]) -> Iterator[Unit]:
 
 def _shape_of(unit: Unit) -> str:
     """Return a line of tool output without its numbers and quotes; empty for other units."""
-    return "" if unit.speaker != "tool" or unit.is_required else _SHAPE.sub("0", unit.text)
+    return "" if unit.speaker != "tool" or unit.is_required else shape_of_line(unit.text)
+
+
+def shape_of_line(line: str) -> str:
+    """Return a line without its numbers and quotes: lines of a log have the same."""
+    return _SHAPE.sub("0", line)
 
 
 def _units(number: int, message: Message, calls: Mapping[int, ResultCall]) -> Iterator[Unit]:
