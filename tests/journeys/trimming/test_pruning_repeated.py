@@ -20,7 +20,7 @@ from tests.journeys.trimming.growing import (
     step,
     turn,
 )
-from tests.unit.chat.shapes import Fields, says, system, text, user
+from tests.unit.chat.shapes import Fields, says, text, user
 
 pytestmark = pytest.mark.anyio
 
@@ -141,7 +141,6 @@ async def test_another_tenant_decides_for_itself() -> None:
 
 
 EDITS: dict[str, Any] = {
-    "system": (0, system("Be rude")),
     "question": (1, user("Please do it differently")),
     "result": (3, {"role": "tool", "tool_call_id": "call-0.0-0", "content": "nothing at all"}),
 }

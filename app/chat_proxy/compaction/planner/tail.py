@@ -17,6 +17,8 @@ SUMMARY_SHARE: Final = 0.35
 RESULT_DENSITY: Final = 0.08
 """The same for tool results, which repeat themselves and can be had again."""
 RESULT_NEWS_DENSITY: Final = 0.5
+CALL_TOKENS: Final = 30
+"""The tokens for the line that names a call, whatever its result says."""
 LEAST_FOLD_TOKENS: Final = 400
 
 
@@ -30,6 +32,7 @@ def wanted_room(view: View, end: int, target: int) -> int:
     largest = max(0, int((target - view.fixed) * FOLD_SHARE))
     telling = largest * SUMMARY_SHARE + news * NEWS_DENSITY
     of_results = min(results * RESULT_DENSITY, result_news * RESULT_NEWS_DENSITY)
+    of_results = max(of_results, view.result_counts[end] * CALL_TOKENS)
     useful = int(min(talk * TALK_DENSITY, telling) + of_results)
     return min(max(LEAST_FOLD_TOKENS, useful), largest)
 

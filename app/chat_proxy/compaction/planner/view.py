@@ -67,6 +67,12 @@ class View:
         return list(accumulate(self._news, initial=0))
 
     @cached_property
+    def result_counts(self) -> list[int]:
+        """The running numbers of tool results."""
+        results = (message.is_tool_result for message in self.conversation.messages)
+        return list(accumulate(results, initial=0))
+
+    @cached_property
     def result_news_sums(self) -> list[int]:
         """The running totals of the tokens of tool results that say something new."""
         messages = self.conversation.messages
