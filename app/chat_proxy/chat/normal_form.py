@@ -5,7 +5,7 @@ whether a content is null, empty or a list of parts. None of that makes it anoth
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple
 
@@ -55,6 +55,8 @@ _LONG_NUMBER = re.compile(r"(?<![\d.])\d{20}")
 """One that would be read as a float, so that others are equal to it."""
 _THOUGHTS: Final = "<think>"
 _THOUGHTS_END: Final = "</think>"
+_RESULTS_START: Final = "<details"
+"""How the calls and results begin that a client embeds in an answer."""
 _SEPARATOR: Final = b"\x00"
 
 
@@ -95,7 +97,7 @@ def normal_forms(
 
 def _of_user(fields: dict[str, Any], volatile: VolatileBlocks) -> NormalMessage:
     """Return the form of a user message, which is a result where calls are made in the text."""
-    texts, notes = _apart(_words(volatile.without(text)) for text in _texts_of(fields))
+    texts, notes = _apart(_texts_of(fields, lambda text: _words(volatile.without(text))))
     said, media = " ".join(filter(None, texts)), _media_of(fields)
     form = NormalMessage("user", _joined(said, fields), media + notes, bool(media))
     header = _RESULT_HEADER.match(said)
@@ -152,24 +154,25 @@ def _without_thoughts(text: str) -> str:
     if end < 0:
         return text
     is_at_start = text.lstrip().startswith(_THOUGHTS) or _THOUGHTS not in text
-    return text[end + len(_THOUGHTS_END) :] if is_at_start else text
+    has_results = text.find(_RESULTS_START, 0, end) >= 0
+    return text[end + len(_THOUGHTS_END) :] if is_at_start and not has_results else text
 
 
-def _texts_of(fields: dict[str, Any]) -> list[str]:
-    """Return the texts of a message's parts; parts of unknown types as they are written."""
+def _texts_of(fields: dict[str, Any], change: Callable[[str], str] = str) -> list[str]:
+    """Return the texts of a message's parts, changed; other parts, as results, as written."""
     content = fields.get("content")
     if type(content) is str:
-        return [content]
+        return [change(content)]
     if type(content) is not list:
         return [] if content is None else [_written(content)]
     texts: list[str] = []
     for part in content:
         if type(part) is not dict:
-            texts.append(part if type(part) is str else _written(part))
+            texts.append(change(part) if type(part) is str else _written(part))
             continue
         text, kind = part.get("text"), part.get("type")
         if type(text) is str and kind in _TEXT_TYPES:
-            texts.append(text)
+            texts.append(change(text))
         elif kind not in _REASONING_TYPES and kind != "tool_use" and not is_media(part):
             texts.append(_written(part))
     return texts
@@ -193,11 +196,12 @@ def _hash_of(content: bytes) -> bytes:
 
 def _payload(medium: Media, fields: dict[str, Any]) -> bytes:
     """Return the bytes by which a medium is recognised: its data, else the part that names it."""
-    if medium.data:
-        return medium.data.encode("utf-8", "replace")
     part: Any = fields
     for key in medium.path:
         part = part[key]
+    has_frames = any(type(value) is list for value in part.values())
+    if medium.data and not has_frames:
+        return medium.data.encode("utf-8", "replace")
     return canonical_bytes(part)
 
 
@@ -214,10 +218,17 @@ def _places_of(calls: list[Any]) -> dict[str, int]:
 def _calls_of(fields: dict[str, Any]) -> Iterator[bytes]:
     calls = fields.get("tool_calls")
     for call in calls if type(calls) is list else ():
-        made = (call.get("function") or call.get("custom")) if type(call) is dict else call
-        yield _call(made)
+        yield _call(_made_in(call))
     if fields.get("function_call"):
         yield _call(fields["function_call"])
+
+
+def _made_in(call: Any) -> Any:
+    """Return what is called; a call of another type is that as a whole, but for its id."""
+    if type(call) is not dict:
+        return call
+    made = call.get("function") or call.get("custom")
+    return made or {"arguments": {key: value for key, value in call.items() if key != "id"}}
 
 
 def _calls_in(content: Any) -> Iterator[bytes]:

@@ -118,18 +118,38 @@ OTHER = {
         says(None, function_call={"name": "f", "arguments": "{}"}),
         says(None, function_call={"name": "g", "arguments": "{}"}),
     ),
+    "a call of another type": (
+        says(None, tool_calls=[{"id": "1", "type": "mcp", "mcp": {"name": "f", "input": "1"}}]),
+        says(None, tool_calls=[{"id": "1", "type": "mcp", "mcp": {"name": "f", "input": "2"}}]),
+    ),
     "a result's text": (result("1", "20C"), result("1", "21C")),
     "a space within a result": (result("1", "a b"), result("1", "a  b")),
     "an unclosed block": (user("hi <env>1"), user("hi <env>2")),
     "another tag": (user("<data>1</data>"), user("<data>2</data>")),
     "a volatile block in a result": (result("1", "<env>1</env>"), result("1", "<env>2</env>")),
     "a volatile block in an answer": (says("<env>1</env>"), says("<env>2</env>")),
+    "a volatile block in a result part": (
+        user([{"type": "tool_result", "content": "<env>1</env>"}]),
+        user([{"type": "tool_result", "content": "<env>2</env>"}]),
+    ),
+    "a space within a result part": (
+        user([{"type": "tool_result", "content": "a b"}]),
+        user([{"type": "tool_result", "content": "a  b"}]),
+    ),
     "a reminder within a result": (
         result("1", f"{REMINDER} then"),
         result("1", "<system-reminder>No.</system-reminder> then"),
     ),
     "thoughts that are quoted": (says("Write <think>a</think>."), says("Write <think>b</think>.")),
+    "an embedded result before the end of thoughts": (
+        says('<details type="tool_calls" result="1"></details>hm</think>ok'),
+        says('<details type="tool_calls" result="2"></details>hm</think>ok'),
+    ),
     "a medium": (user([image()]), user([image(OTHER_PIXEL)])),
+    "a later frame of a video": (
+        user([{"type": "video", "video": ["a", "b"]}]),
+        user([{"type": "video", "video": ["a", "c"]}]),
+    ),
     "a medium's address": (user([image("http://a/1.png")]), user([image("http://a/2.png")])),
     "the order of media": (
         user([image(), image(OTHER_PIXEL)]),
