@@ -6,7 +6,8 @@ Anything else is another history, whose summary must not be used.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from chat_proxy.compaction.recognition.digests import (
@@ -23,6 +24,8 @@ LEAST_GROUPS: Final = 4
 """The groups that a history must share with a checkpoint if its oldest messages are missing."""
 LEAST_BYTES: Final = 1_000
 """The length of these groups: many conversations have a few short messages in common."""
+LEAST_RESULT_CHARS: Final = 128
+"""The length of the equal results if others are reduced: all runs have some that are just "ok"."""
 
 _PLACEHOLDER = re.compile(
     r"\[Old tool result content cleared\]"
@@ -66,21 +69,28 @@ def covers(
     compared = min(len(given), len(known))
     if compared < len(given) and (is_shorter or covered.older != candidate.older):
         return False
-    equal = reduced = 0
+    equal: list[int] = []
+    has_reduced = False
     for back in range(1, compared + 1):
         one, other = known[-back], given[-back]
         if one == other:
-            equal += one.kind == "result"
+            equal += [len(given) - back] if one.kind == "result" else []
         elif one.kind == "result" == other.kind:
             ends = covered.ends.get(len(known) - back)
             text = candidate.text_of(len(given) - back)
             if not (_has_lost_media(one, other) or _is_reduced(text, ends, digester)):
                 return False
-            reduced += 1
+            has_reduced = True
         elif not _has_lost_media(one, other):
             return False
-    # Calls without any of their results are no evidence: another run may have made the same.
-    return equal > 0 or reduced == 0 or is_continued
+    # Calls without their results are no evidence: another run may have made the same.
+    return not has_reduced or is_continued or _is_evidence(map(candidate.text_of, equal))
+
+
+def _is_evidence(results: Iterable[str]) -> bool:
+    """Return whether enough of the results is there to tell a run from another."""
+    shown = (len(text) for text in results if not _PLACEHOLDER.match(text))
+    return any(total >= LEAST_RESULT_CHARS for total in accumulate(shown))
 
 
 def _is_enough(candidate: Candidate) -> bool:

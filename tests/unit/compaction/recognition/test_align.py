@@ -88,6 +88,24 @@ def test_only_placeholders_are_no_evidence() -> None:
     assert is_covered(run(), cleared)
 
 
+def test_placeholders_that_were_there_before_are_no_evidence() -> None:
+    """A client cleared old results before the summary was written, and all of them later."""
+    before, later = run(), run()
+    before[2]["content"] = CLEARED
+    for message in later:
+        if message["role"] == "tool":
+            message["content"] = CLEARED
+
+    assert not is_covered(before, later)
+
+
+def test_a_result_that_all_runs_have_is_no_evidence() -> None:
+    def cleaned(messages: list[Fields]) -> list[Fields]:
+        return [{**it, "content": CLEARED} if it["role"] == "tool" else it for it in messages]
+
+    assert not is_covered([*step(0, "ok"), *run()], [*step(0, "ok"), *cleaned(run())])
+
+
 def whole() -> str:
     content = run()[2]["content"]
     assert isinstance(content, str)

@@ -24,6 +24,8 @@ REMEMBERED_QUERIES = 10_000
 ASK_AGAIN_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
 INLINE_SEAMS = 1_000
+CONTINUED_SECONDS = 900.0
+"""How long a conversation is trusted to be the one that was recognised before."""
 TRAILS = 12
 """How many of the newest seams may be the end of an earlier request that was recognised."""
 MAX_ALIKE = 32
@@ -41,7 +43,7 @@ def addresses_of(key: bytes, history: History, last: int) -> Iterator[bytes]:
 
 
 def _covers(
-    checkpoint: Checkpoint, history: History, seam: int, continued: Container[bytes | None]
+    checkpoint: Checkpoint, history: History, seam: int, continued: Container[bytes]
 ) -> bool:
     """Return whether a checkpoint covers the messages before a seam, and replaces some of them."""
     missing = checkpoint.until - (seam - history.instructions)
@@ -90,7 +92,7 @@ class Checkpoints:
         self._unmarked: BoundedDict[tuple[str, bytes, str], float] = BoundedDict(REMEMBERED_QUERIES)
         self._writes: dict[asyncio.Task[bool], bytes] = {}
         self._anchors = Anchors(store)
-        self._trails: LruCache[bytes, bytes] = LruCache(REMEMBERED_QUERIES)
+        self._trails: LruCache[bytes, tuple[bytes, float]] = LruCache(REMEMBERED_QUERIES)
         """What covered each request that was recognised, by the request's last messages."""
 
     async def find(
@@ -113,7 +115,7 @@ class Checkpoints:
             found = await self._find_alike(scope, history, last, kind, exact) or exact
         if found is not None:
             for trail in _trails_of(history, last, 1):
-                self._trails.put(trail, found.covered.name)
+                self._trails.put(trail, (found.covered.name, self._clock()))
         return found
 
     async def _find(
@@ -138,12 +140,20 @@ class Checkpoints:
         unknown = [address for _, address in targets if address not in self._local]
         rows = await self.store.get_many(kind, unknown) if unknown else {}
         trails = _trails_of(history, last) if targets else []
-        continued = {self._trails.get(trail) for trail in trails}
+        continued = {name for trail in trails if (name := self._continued_by(trail))}
         for seam, address in targets:
             checkpoint = self._read(address, rows.get(address))
             if checkpoint is not None and _covers(checkpoint, history, seam, continued):
                 return self._recognised(checkpoint, scope, history, seam, kind)
         return None
+
+    def _continued_by(self, trail: bytes) -> bytes | None:
+        """Return what covered the request that ended so, if it came a short while ago.
+
+        Not the same run of yesterday: its results were others.
+        """
+        name, at = self._trails.get(trail) or (None, 0.0)
+        return name if self._clock() - at < CONTINUED_SECONDS else None
 
     def _recognised(
         self, checkpoint: Checkpoint, scope: Scope, history: History, seam: int, kind: str

@@ -25,7 +25,7 @@ MAX_ANCHORS = 128
 """How many of the newest seams are looked up by their anchors."""
 ANCHOR_MESSAGES = 2
 ANCHOR_BYTES = 24
-TRAIL_MESSAGES = 6
+TRAIL_MESSAGES = 12
 
 
 @dataclass(frozen=True, slots=True)
