@@ -37,7 +37,7 @@ class Checkpoint:
     covered: Covered = field(default=NOTHING, compare=False)
     """The digests of the messages that it covers, to recognise them again: no decision."""
     missing: int = 0
-    """How many of the covered messages the client has dropped since; not stored."""
+    """How many messages the client has dropped since they were folded: `text` alone has them."""
 
     def shifted(self, offset: int) -> Self:
         """Return the checkpoint for a list in which the same messages stand elsewhere."""
@@ -64,6 +64,7 @@ class Checkpoint:
             "summarised_until": self.summarised_until,
             "sources": self.sources,
             "names_places": self.names_places,
+            "missing": self.missing,
             "covered": self.covered.as_document(),
         }
         return json.dumps(document, separators=(",", ":")).encode()
@@ -82,6 +83,7 @@ class Checkpoint:
             summarised_until=_count(document, "summarised_until"),
             sources=_texts(document, "sources"),
             names_places=document.get("names_places") is True,
+            missing=_count({"missing": 0, **document}, "missing"),
             covered=Covered.from_document(document.get("covered")),
         )
         if checkpoint.folded_until > checkpoint.until:

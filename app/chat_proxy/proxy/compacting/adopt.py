@@ -18,6 +18,7 @@ from chat_proxy.compaction.summary.commands import without_commands
 from chat_proxy.compaction.summary.fold_text import FoldContent, fold_text, noted_in, spoken_in
 from chat_proxy.compaction.summary.marker import add_marker
 from chat_proxy.compaction.summary.notes.units import NumberedMessage
+from chat_proxy.compaction.summary.words import user_text
 from chat_proxy.proxy.session.originals import Originals, SpanOfMessages
 from chat_proxy.proxy.session.request import CompactionResult
 from chat_proxy.proxy.session.session import AGE_MEDIA, AppliedCheckpoint, CompactionSession
@@ -130,12 +131,13 @@ def fold_content(
     earlier = returned.text if returned else _text_of_missing(applied)
     origins = [unfolded.origins[index] for index in range(first, end) if index not in kept]
     said = frozenset(without_commands(client.fields, 0))
-    calls = call_of_results(client)
+    messages = [(origin, client.messages[origin]) for origin in origins if origin in said]
+    still_there = {user_text(message) for _, message in messages if message.is_user}
     return FoldContent(
-        [(origin, client.messages[origin]) for origin in origins if origin in said],
-        calls,
+        messages,
+        call_of_results(client),
         summary or (returned.text if returned and not applied.folded_until else ""),
-        spoken_in(earlier),
+        [text for text in spoken_in(earlier) if text not in still_there],
         _noted_in(earlier, unfolded.instructions),
         sources,
         splits_turn=bool(kept),

@@ -195,7 +195,7 @@ class Checkpoints:
         """Store a checkpoint, even if the caller is cancelled; return whether the store has it."""
         until = checkpoint.until
         link, root = history.link_at(until), history.root_at(until)
-        stored = replace(checkpoint.shifted(-history.instructions), missing=0)
+        stored = checkpoint.shifted(-history.instructions)
         address = scope.address(self.store, kind, link, root)
         return await self._keep(scope, kind, address, stored, partial(_marks_of, history, until))
 

@@ -1,0 +1,45 @@
+"""What a client drops from its list stays in the fold, however often it is compacted again."""
+
+import pytest
+
+from tests.journeys.recognition.clients import chat, has_fold
+from tests.journeys.summaries.talking import WINDOW, talking
+from tests.journeys.trimming.growing import Asked
+from tests.support.fake_model import Line
+from tests.support.summary_model import Question, SummaryModel, answer
+from tests.unit.chat.shapes import Fields, user
+
+pytestmark = pytest.mark.anyio
+
+DEMAND = "You must never deploy on Fridays, the reason is ticket FRIDAY-77."
+DROPPED = 4
+COMPACTIONS = 3
+
+
+async def refusal(question: Question, line: Line) -> None:
+    await answer(question, line, "I'm sorry, I can't help with that.")
+
+
+def fold_in(asked: Asked) -> str:
+    """Return the folded text of a prompt, empty if there is none."""
+    folds = [it for it in asked.messages if has_fold([it])]
+    return str(folds[0]["content"]) if folds else ""
+
+
+def without_oldest(messages: list[Fields]) -> list[Fields]:
+    return [messages[0], *messages[1 + DROPPED :]]
+
+
+async def test_the_users_demand_outlives_its_message() -> None:
+    histories = [[messages[0], user(DEMAND), *messages[2:]] for messages in chat(60)]
+    folds: list[str] = []
+    async with talking(SummaryModel(refusal, WINDOW)) as talk:
+        for messages in histories:
+            asked = await talk.ask(without_oldest(messages) if folds else messages)
+            if (fold := fold_in(asked)) and fold not in folds:
+                folds.append(fold)
+
+    assert len(folds) > COMPACTIONS
+    assert all("FRIDAY-77" in fold for fold in folds)
+    words = folds[-1].split("<user-message>\n")[1:]
+    assert len(words) == len(set(words))
