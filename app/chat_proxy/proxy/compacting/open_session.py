@@ -34,7 +34,7 @@ async def open_session(
         ),
         services.checkpoints,
         trimmed,
-        partial(services.originals.place_of, compaction.tenant),
+        services.originals,
     )
 
 

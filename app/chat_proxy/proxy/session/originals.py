@@ -54,9 +54,8 @@ class Originals:
         """The function that names the file of a tool result, None if prompts name no files."""
         return self._file_of if self._mentions_paths else None
 
-    def place_of(self, tenant: str, text: str) -> str:
-        """Return the note that names the place of a tool result, after a space."""
-        name = self._offloads.id_of(tenant, text)
+    def place_of(self, name: str) -> str:
+        """Return the note that names the place of a tool result by its id, after a space."""
         if self._mentions_paths:
             return f" [full text: {self._file_of(name)}]"
         return f" [offload id: {name}]"

@@ -11,6 +11,7 @@ from chat_proxy.compaction.checkpoint import Checkpoint, index_of
 from chat_proxy.compaction.pipeline import Step
 from chat_proxy.compaction.summary.fold import fold
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
+from chat_proxy.proxy.session.originals import Originals
 from chat_proxy.proxy.session.recognition.checkpoints import KIND, Checkpoints
 from chat_proxy.proxy.session.recognition.history import History
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
@@ -88,8 +89,7 @@ class CompactionSession:
     checkpoints: Checkpoints
     trimmed: CompactionResult
     """The request after the trimming stages, before anything else."""
-    where: Where
-    """Returns the note that names the place of a whole tool result of this tenant."""
+    originals: Originals
 
     async def find(self, kind: str = KIND, *, anew: bool = False) -> Checkpoint | None:
         """Return the checkpoint that an earlier request of this conversation stored."""
@@ -104,10 +104,25 @@ class CompactionSession:
             await self.checkpoints.keep(self.compaction.scope, self.history, checkpoint)
 
     async def apply(self, checkpoint: Checkpoint | None) -> AppliedCheckpoint:
-        """Return the conversation with a checkpoint applied."""
-        work = partial(apply_checkpoint, self.trimmed.conversation, checkpoint, self.where)
+        """Return the conversation with a checkpoint applied.
+
+        The whole texts that its notes name are stored: the client may send them in another form
+        than when the checkpoint was made, and they must not expire while they are in use.
+        """
+        named: dict[str, str] = {}
+        where = partial(self._place_of, named)
+        work = partial(apply_checkpoint, self.trimmed.conversation, checkpoint, where)
         size = len(self.compaction.request.body) if checkpoint else 0
-        return await run_inline_or_in_thread(work, size)
+        applied = await run_inline_or_in_thread(work, size)
+        if named and not self.compaction.is_dry_run:
+            await self.originals.keep_results(self.compaction.tenant, named)
+        return applied
+
+    def _place_of(self, named: dict[str, str], text: str) -> str:
+        """Return the note that names the place of a whole tool result, and remember its text."""
+        name = self.originals.id_of(self.compaction.tenant, text)
+        named[name] = text
+        return self.originals.place_of(name)
 
     def sign(self, content: bytes) -> str:
         """Return the MAC by which a text of ours is recognised when this tenant sends it back."""

@@ -1,5 +1,6 @@
 """One compaction: the form that is taken, the summary that it uses, and what is kept of it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -162,15 +163,7 @@ async def test_a_dry_run_stores_nothing_and_asks_nobody() -> None:
     async with proxy_with() as proxy:
         session = await proxy.session(talk(60))
         dry = session.compaction._replace(is_dry_run=True)
-        session = CompactionSession(
-            dry,
-            session.budget,
-            session.request_counter,
-            session.history,
-            session.checkpoints,
-            session.trimmed,
-            session.where,
-        )
+        session = replace(session, compaction=dry)
 
         applied = await session.apply(None)
         result = await compact(session, applied, session.trimmed, proxy.services.compaction)
