@@ -22,10 +22,10 @@ _NOTHING: Final = "- (none)"
 
 
 def shortened_summary(summary: str, max_tokens: int, count: Callable[[str], int]) -> str:
-    """Return as many whole lines of a summary as fit, in their order."""
+    """Return as many whole lines of a summary as fit, in their order; empty sections go first."""
     if not summary or count(summary) <= max_tokens:
         return summary
-    lines = summary.splitlines()
+    lines = _filled(summary.splitlines())
     kept: set[int] = set()
     left = max_tokens
     for section in _sections(lines):

@@ -70,6 +70,12 @@ def test_a_long_line_that_does_not_fit_hides_no_shorter_one_behind_it() -> None:
     assert shortened_summary(given, 20, count) == "## Goal\n- ship it"
 
 
+def test_sections_without_content_go_before_any_fact() -> None:
+    given = "## Goal\n- (none)\n## Next Steps\n- (none)\n## Key Decisions\n- Use port 4711 only"
+
+    assert shortened_summary(given, 10, count) == "## Key Decisions\n- Use port 4711 only"
+
+
 def test_no_heading_is_left_without_a_line() -> None:
     for room in range(0, 150, 7):
         cut = shortened_summary(summary(), room, count).splitlines()
