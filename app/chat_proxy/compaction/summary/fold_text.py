@@ -11,7 +11,12 @@ from typing import Final
 
 from chat_proxy.chat.tool_names import ResultCall
 from chat_proxy.compaction.summary.marker import MARKER_START
-from chat_proxy.compaction.summary.notes.select import NOTES_SEPARATOR, notes
+from chat_proxy.compaction.summary.notes.select import (
+    DEMANDS_SHARE,
+    NOTES_SEPARATOR,
+    demands_size,
+    notes,
+)
 from chat_proxy.compaction.summary.notes.units import NumberedMessage
 from chat_proxy.compaction.summary.sanitise import without_control_tokens
 from chat_proxy.compaction.summary.summary_sections import shortened_summary
@@ -22,6 +27,8 @@ USER_TITLE: Final = "The user's own messages, word for word, oldest first"
 NOTES_TITLE: Final = "Notes from those messages, oldest first (#n: the message's number):"
 NO_SUMMARY: Final = "(No model wrote a summary; the notes below were taken from the messages.)"
 SUMMARY_SHARE: Final = 0.7
+LEAST_SUMMARY_SHARE: Final = 0.25
+"""The share that is left to a summary where the user's demands need the rest."""
 WORDS_SHARE: Final = 0.15
 SOURCES_SHARE: Final = 0.15
 LEAST_NOTES_TOKENS: Final = 40
@@ -79,9 +86,8 @@ def fold_text(content: FoldContent, room: int, count: Count) -> str:
     frame = _text(content, "", OwnWords(), "")
     left = room - count(frame) - FRAME_TOKENS
     if left < LEAST_PARTS_TOKENS:
-        return _smallest(content)
-    share = left if not content.messages else int(left * SUMMARY_SHARE)
-    summary = shortened_summary(content.summary, share, count)
+        return _smallest(content, room, count)
+    summary = shortened_summary(content.summary, _summary_room(content, left, count), count)
     left -= count(summary)
     texts = [*content.spoken, *_user_texts(content)]
     words = own_words(texts, int(left * WORDS_SHARE), count)
@@ -92,6 +98,15 @@ def fold_text(content: FoldContent, room: int, count: Count) -> str:
         messages = [*content.noted, *content.messages]
         taken = notes(messages, content.calls, known, left - LEAST_NOTES_TOKENS // 2, count)
     return _text(content, summary, words, taken)
+
+
+def _summary_room(content: FoldContent, left: int, count: Count) -> int:
+    """Return the tokens of the summary, which must not displace what the user demanded."""
+    if not content.messages or not content.summary:
+        return left
+    demands = demands_size([*content.noted, *content.messages], content.summary, count)
+    beside = int(demands / (DEMANDS_SHARE * (1 - WORDS_SHARE))) + LEAST_NOTES_TOKENS
+    return max(int(left * LEAST_SUMMARY_SHARE), min(int(left * SUMMARY_SHARE), left - beside))
 
 
 def spoken_in(text: str) -> list[str]:
@@ -150,13 +165,22 @@ def _text(content: FoldContent, summary: str, words: OwnWords, taken: str) -> st
     return "\n\n".join(blocks)
 
 
-def _smallest(content: FoldContent) -> str:
-    """Return the shortest folded text: that messages are missing, and where they are."""
-    count = len(content.messages)
-    lines = [TITLE, f"({count} earlier messages are left out: there is no room for them.)"]
+def _smallest(content: FoldContent, room: int, count: Count) -> str:
+    """Return the shortest folded text: that messages are missing, and where they are.
+
+    The user's demands are noted as far as the room goes.
+    """
+    missing = len(content.messages)
+    lines = [TITLE, f"({missing} earlier messages are left out: there is no room for them.)"]
     if content.splits_turn:
         lines.append("The user's request right below is older than the work that was left out.")
-    return "\n".join([*lines, source_line(content.sources[-1:])]).rstrip()
+    place = source_line(content.sources[-1:])
+    left = room - count("\n".join([*lines, NOTES_TITLE, place])) - FRAME_TOKENS
+    if left >= LEAST_NOTES_TOKENS:
+        spoken = [*content.noted, *(said for said in content.messages if said[1].is_user)]
+        taken = notes(spoken, {}, "", left, count)
+        lines += [NOTES_TITLE, _framed(_NOTES_TAG, taken)] if taken else []
+    return "\n".join([*lines, place]).rstrip()
 
 
 def _framed(tag: str, text: str) -> str:

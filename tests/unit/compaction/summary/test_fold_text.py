@@ -150,6 +150,18 @@ def test_a_demand_that_is_not_quoted_is_in_the_notes() -> None:
     assert "I am allergic to peanuts. Please always remember that." in parts(text)["notes"]
 
 
+@pytest.mark.parametrize("room", [260, 400])
+def test_a_long_summary_does_not_displace_what_the_user_demanded(room: int) -> None:
+    """BUGS 31: with 260 tokens there is no room for a summary, but for the demands."""
+    said = [user(f"Never use port 77{number}1.") for number in range(8)]
+    summary = "## Goal\n" + "\n".join(f"- Fact {number} of the port table" for number in range(99))
+
+    text = text_of(content(*said, *long_talk(20), summary=summary, sources=PLACES), room)
+
+    assert [number for number in range(8) if f"77{number}1" not in text] == []
+    assert rough_tokens(text) <= room
+
+
 def test_what_is_quoted_is_not_noted_again() -> None:
     text = text_of(content(user("Never restart the Zanzibar node at night.")))
 

@@ -53,6 +53,13 @@ def notes(
     return text
 
 
+def demands_size(messages: Sequence[NumberedMessage], known: str, count: Count) -> int:
+    """Return the tokens of the user's demands in few words, without what a known text says."""
+    spoken = [(number, message) for number, message in messages if message.is_user]
+    demands = [unit for unit in units_of(spoken, {}) if unit.is_required]
+    return _Selection(_with_short_demands(demands, 0, count), known, count).required_size()
+
+
 class _Selection:
     """A greedy choice: at each step the unit with the most new terms for its tokens."""
 
@@ -80,6 +87,10 @@ class _Selection:
             most = int(left * share)
             left += self._take(indexes, most, chosen, least_new=0) - most
         return chosen + self.fill(left)
+
+    def required_size(self) -> int:
+        """Return the tokens of all required units."""
+        return sum(map(self._cost, self._required()))
 
     def _required(self) -> list[int]:
         """Return the required units, newest first, without those that one line says already.
