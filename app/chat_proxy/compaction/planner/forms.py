@@ -19,13 +19,21 @@ from typing import Final, NamedTuple
 from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.budget import BudgetPolicy
 from chat_proxy.compaction.planner.plan import Plan, Unfit
-from chat_proxy.compaction.planner.tail import earlier_end, fold_end, later_ends, wanted_room
+from chat_proxy.compaction.planner.tail import (
+    LEAST_FOLD_TOKENS,
+    earlier_end,
+    fold_end,
+    later_ends,
+    wanted_room,
+)
 from chat_proxy.compaction.planner.view import View
 from chat_proxy.compaction.planner.working import WorkingPlan
 
 LEAST_ROOM: Final = 160
 SMALLEST_ROOM: Final = 104
 """The tokens of the shortest folded text, with its marker and the place of the originals."""
+FOLD_DIVISOR: Final = 6
+"""What instructions leave of the limit, divided by this, is kept for the folded text."""
 SMALLEST_CALL_BYTES: Final = 400
 
 
@@ -144,12 +152,14 @@ class Planner:
             return None
         working.end = end
         wanted = option.room or wanted_room(view, end, goal.target)
-        least = wanted if option.room else wanted // 2
+        least = wanted if option.room else max(wanted // 2, min(wanted, LEAST_FOLD_TOKENS))
         if working.rest + least <= goal.target:
             return working.plan("folded", goal.target - working.rest)
         working = self._with_ageing(working, goal.target - least)
         if working.rest + wanted <= goal.limit:
-            return working.plan("folded and aged", max(least, goal.target - working.rest))
+            # What the folded text needs counts more than the target, up to the trigger.
+            above = min(wanted, view.trigger - working.rest)
+            return working.plan("folded and aged", max(least, above, goal.target - working.rest))
         for further in later_ends(view, end):
             working.end = further
             if working.rest + wanted <= goal.limit:
@@ -160,12 +170,13 @@ class Planner:
         """Return the first form that fits at all, each with a greater loss."""
         view = self._view
         working.end = max(working.end, view.last_end)
-        if working.end > view.conversation.instructions:
-            room = goal.limit - working.rest
-            if room >= LEAST_ROOM:
-                return working.plan("fold cut", room)
-        least = LEAST_ROOM if working.end > view.conversation.instructions else 0
-        working.shorten_newest(goal.limit - least)
+        has_fold = working.end > view.conversation.instructions
+        share = self._fold_share(goal) if has_fold else 0
+        room = goal.limit - working.rest
+        if has_fold and room >= (share if view.newest_steps else LEAST_ROOM):
+            return working.plan("fold cut", room)
+        least = LEAST_ROOM if has_fold else 0
+        working.shorten_newest(goal.limit - share)
         if working.rest + least <= goal.limit:
             return working.plan("newest steps shortened", self._room(working, goal.limit))
         working.note_older_media()
@@ -174,6 +185,14 @@ class Planner:
             return working.plan("media noted", self._room(working, goal.limit))
         plan = self._smallest(working, SMALLEST_ROOM, goal.hard_limit)
         return plan if plan.tokens <= goal.hard_limit else None
+
+    def _fold_share(self, goal: Goal) -> int:
+        """Return the room that a folded text has beside the newest steps, which can be read again.
+
+        What the user demanded must not give way to one long tool result.
+        """
+        left = (goal.limit - self._view.fixed) // FOLD_DIVISOR
+        return max(LEAST_ROOM, min(left, LEAST_FOLD_TOKENS))
 
     def _room(self, working: WorkingPlan, limit: int) -> int | None:
         has_fold = working.end > self._view.conversation.instructions

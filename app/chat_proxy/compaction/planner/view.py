@@ -105,11 +105,14 @@ class View:
 
     @property
     def target(self) -> int:
-        """The prompt size at which a compaction ends."""
-        target = self.budget.target(self.pace)
+        """The prompt size at which a compaction ends.
+
+        It leaves the conversation at least half of what instructions and tools leave it.
+        """
+        halfway = min(self.fixed + (self.trigger - self.fixed) // 2, self.budget.limit)
         if self.trigger == self.budget.trigger:
-            return target
-        return min(self.fixed + (self.trigger - self.fixed) // 2, self.budget.limit)
+            return max(self.budget.target(self.pace), halfway)
+        return halfway
 
     @property
     def tokens(self) -> int:

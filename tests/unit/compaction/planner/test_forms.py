@@ -200,6 +200,37 @@ def test_the_folded_text_gets_what_is_left_when_nothing_more_can_be_folded() -> 
     assert 160 <= found.room < 600
 
 
+def test_a_folded_text_above_the_target_has_what_it_needs_up_to_the_trigger() -> None:
+    view = view_of(*talk(*[1_000] * 10), user(words(4_500)), window=12_000)
+
+    found = plan(view, 5_000, 10_000)
+
+    assert found.form == "folded and aged"
+    assert found.room is not None
+    assert found.room >= 2_000
+    assert found.tokens <= view.trigger
+
+
+def test_a_folded_text_has_room_for_more_than_its_frame() -> None:
+    """Half of what it needs was too little for any content, and the summary was thrown away."""
+    view = view_of(*talk(*[300] * 5), *run(100, 100), window=2_400)
+
+    found = plan(view, 600, 1_700)
+
+    assert found.room is not None
+    assert found.room >= 400
+
+
+def test_one_long_newest_result_leaves_the_folded_text_its_share() -> None:
+    view = view_of(*talk(500, 500), *run(9_000), window=6_000)
+
+    found = plan(view, 2_000, 4_000)
+
+    assert found.form == "newest steps shortened"
+    assert found.room is not None
+    assert 380 <= found.room <= 480
+
+
 def test_the_text_of_an_earlier_fold_is_cut_too() -> None:
     view = view_of(*talk(500), user(words(9_000)), folded=2, fold_tokens=3_000)
 
