@@ -11,6 +11,8 @@ from chat_proxy.proxy.summaries.jobs import SummaryTask
 from chat_proxy.proxy.summaries.obtain import ready_summary, running_summary, start_summary
 from chat_proxy.proxy.summaries.services import SummaryServices
 
+WAITING_SHARE = 0.4
+"""The share of the usable window that may wait for the next summary."""
 REQUESTS_PER_SUMMARY = 6
 """The fewest requests between two summaries of a conversation."""
 
@@ -36,14 +38,18 @@ async def _start(
     return await start_for(session, applied, tokens, services) is not None
 
 
-def _is_recent(draft: SummaryDraft) -> bool:
-    """Return whether the summary in use is only a few requests old.
+def _is_recent(draft: SummaryDraft, span: Span) -> bool:
+    """Return whether the summary in use is only a few requests old, and a new one can wait.
 
     A run that reads large files would buy one with every second request. What is folded meanwhile
-    is in the notes, and the next summary is shown it.
+    is in the notes, and the next summary is shown it, as long as one query can show it.
     """
+    if not draft.applied.summarised_until:
+        return False
     messages = draft.conversation.messages[draft.start :]
-    return sum(message.is_assistant for message in messages) < REQUESTS_PER_SUMMARY
+    if sum(message.is_assistant for message in messages) >= REQUESTS_PER_SUMMARY:
+        return False
+    return draft.span_tokens(span) < WAITING_SHARE * draft.session.budget.usable
 
 
 async def start_for(
@@ -66,6 +72,7 @@ async def start_for(
     planner = Planner(view, policy.ageing, policy.budget)
     end = await asyncio.to_thread(planner.end_for_summary, view.target, growth)
     draft = SummaryDraft(session, applied)
-    if end <= draft.start or (applied.summarised_until and _is_recent(draft)):
+    span = Span(draft.start, end)
+    if end <= draft.start or await asyncio.to_thread(_is_recent, draft, span):
         return None
-    return await start_summary(draft, Span(draft.start, end), tokens, services)
+    return await start_summary(draft, span, tokens, services)
