@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import islice
 from typing import Any, Final, NamedTuple, Self
 
 from chat_proxy.chat.normal_form import Kind, NormalMessage
@@ -20,6 +21,8 @@ MAX_HEADS: Final = 128
 """The number of a checkpoint's newest results whose beginnings and ends are digested."""
 
 CUT_NOTE_CHARS: Final = 120
+MAX_CUT_WORDS: Final = 1_000
+"""How many words of a text are looked at for a note that it was cut."""
 
 _CUT_WORDS: Final = ("truncated", "omitted", "elided", "too l")
 _CUT_WORD = re.compile(r"\b(?:truncated|omitted|elided|too (?:long|large))\b", re.IGNORECASE)
@@ -161,7 +164,7 @@ def cut_at(text: str) -> range | None:
     lowered = text.lower()
     if not any(word in lowered for word in _CUT_WORDS):
         return None
-    for word in _CUT_WORD.finditer(text):
+    for word in islice(_CUT_WORD.finditer(text), MAX_CUT_WORDS):
         line = text[max(0, word.start() - CUT_NOTE_CHARS) : word.start()].rpartition("\n")[2]
         note = _CUT_NOTE.search(line)
         if note is not None:

@@ -185,7 +185,7 @@ class Compaction:
         ready = await ready_summary(session, self._applied)
         if ready is not None or session.compaction.is_dry_run:
             return Obtained(ready, "reused" if ready else "built")
-        task = running_summary(session, self._services.summaries) or await self._start()
+        task = await running_summary(session, self._services.summaries) or await self._start()
         if task is None:
             return Obtained(has_failed=not self._fits and self._failed_lately)
         if self._fits and not self._policy.waits_at_trigger:

@@ -24,7 +24,7 @@ async def prepare_summary(
     services: SummaryServices,
 ) -> None:
     """Start writing a summary in the background if the trigger is near and none is ready."""
-    if session.compaction.is_dry_run or running_summary(session, services) is not None:
+    if session.compaction.is_dry_run or await running_summary(session, services) is not None:
         return
     if await ready_summary(session, applied) is not None:
         return

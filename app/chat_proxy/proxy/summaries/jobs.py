@@ -9,6 +9,7 @@ from functools import partial
 from chat_proxy.caches import LruCache
 from chat_proxy.compaction.checkpoint import Checkpoint
 from chat_proxy.errors import UpstreamError
+from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.session.recognition.checkpoints import Checkpoints
 from chat_proxy.proxy.session.recognition.history import History
 from chat_proxy.proxy.session.recognition.scope import Scope
@@ -96,7 +97,7 @@ class SummaryJobs:
         self.rejected_fields: LruCache[str, frozenset[str]] = LruCache(REMEMBERED_MODELS)
         """The request fields that a model refuses, by the summary model's name."""
 
-    def under_way(self, scope: Scope, history: History) -> SummaryTask | None:
+    async def under_way(self, scope: Scope, history: History) -> SummaryTask | None:
         """Return the running task that summarises a prefix of this history, if there is one.
 
         A client may have changed the form of the history meanwhile.
@@ -107,9 +108,12 @@ class SummaryJobs:
         links = frozenset(history.links)
         seams = {anchor: seam for seam, anchor in history.anchors(len(history.links)).items()}
         for job, task in running:
-            seam = seams.get(job.anchor)
-            if job.link in links or (seam and history.continues(job.history, job.end, seam)):
+            if job.link in links:
                 return task
+            if seam := seams.get(job.anchor):
+                compared = partial(history.continues, job.history, job.end, seam)
+                if await run_inline_or_in_thread(compared, history.size):
+                    return task
         return None
 
     def may_try(self, scope: Scope, history: History, tokens: int) -> bool:

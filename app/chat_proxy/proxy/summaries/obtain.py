@@ -27,9 +27,11 @@ def covers_more(checkpoint: Checkpoint | None, applied: AppliedCheckpoint) -> bo
     return checkpoint is not None and checkpoint.summarised_until > applied.summarised_until
 
 
-def running_summary(session: CompactionSession, services: SummaryServices) -> SummaryTask | None:
+async def running_summary(
+    session: CompactionSession, services: SummaryServices
+) -> SummaryTask | None:
     """Return the task that is writing a summary of this history, if there is one."""
-    return services.jobs.under_way(session.compaction.scope, session.history)
+    return await services.jobs.under_way(session.compaction.scope, session.history)
 
 
 async def start_summary(

@@ -105,12 +105,12 @@ async def test_a_summary_is_written_in_the_background_and_is_ready_then() -> Non
         task = await start_summary(draft, Span(1, 15), 5_000, proxy.summaries)
 
         assert task is not None
-        assert running_summary(draft.session, proxy.summaries) is task
+        assert await running_summary(draft.session, proxy.summaries) is task
         written = await task
         assert written is not None
         assert (written.summarised_until, written.folded_until, written.text) == (15, 15, "")
         assert written.summary.startswith("## Goal")
-        assert running_summary(draft.session, proxy.summaries) is None
+        assert await running_summary(draft.session, proxy.summaries) is None
         again = await proxy.session(talk(10))
         assert await ready_summary(again, await again.apply(None)) == written
 

@@ -11,6 +11,7 @@ from chat_proxy.caches import BoundedDict, LruCache
 from chat_proxy.compaction.checkpoint import Checkpoint
 from chat_proxy.compaction.recognition.align import covers
 from chat_proxy.compaction.recognition.digests import Covered, Digester
+from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.session.recognition.anchors import Anchors
 from chat_proxy.proxy.session.recognition.history import History
 from chat_proxy.proxy.session.recognition.scope import Scope, address_of, own_of, page_of
@@ -143,8 +144,12 @@ class Checkpoints:
         continued = {name for trail in trails if (name := self._continued_by(trail))}
         for seam, address in targets:
             checkpoint = self._read(address, rows.get(address))
-            if checkpoint is not None and _covers(checkpoint, history, seam, continued):
+            if checkpoint is None:
+                continue
+            compared = partial(_covers, checkpoint, history, seam, continued)
+            if await run_inline_or_in_thread(compared, history.size):
                 return self._recognised(checkpoint, scope, history, seam, kind)
+            await asyncio.sleep(0)  # many that only look alike must not block other requests
         return None
 
     def _continued_by(self, trail: bytes) -> bytes | None:

@@ -19,7 +19,9 @@ from chat_proxy.compaction.recognition.digests import (
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
 
 SEED: Final = sha256(b"chat-proxy/chain/2").digest()
-BYTES_PER_MESSAGE = 2_096
+INLINE_BYTES = 128 * 1024
+"""A request body up to this size is hashed without a thread, whatever it is made of."""
+BYTES_PER_MESSAGE = 256
 ROOT_SEAM = 3
 MAX_ANCHORS = 128
 """How many of the newest seams are looked up by their anchors."""
@@ -124,6 +126,11 @@ class History:
         size = sum(self.sizes[:end])
         return Candidate(self.digests[:end], groups, size, older, self._text_of)
 
+    @property
+    def size(self) -> int:
+        """How many bytes all messages say."""
+        return sum(self.sizes)
+
     def continues(self, other: "History", end: int, seam: int) -> bool:
         """Return whether the messages before a seam say the same as another's before `end`."""
         until = end - other.instructions
@@ -148,9 +155,9 @@ async def history_of(
     def hashed() -> History:
         return hashed_history(conversation, volatile, key)
 
-    # A thousand messages take as long as two mebibytes.
+    # Five hundred messages, however short, take as long as a body of that size at worst.
     size = max(body_bytes, len(conversation) * BYTES_PER_MESSAGE)
-    return await run_inline_or_in_thread(hashed, size)
+    return await run_inline_or_in_thread(hashed, size, INLINE_BYTES)
 
 
 def hashed_history(conversation: Conversation, volatile: VolatileBlocks, key: bytes) -> History:

@@ -1,5 +1,6 @@
 """Recognising a changed history costs less than hashing it, however long it is."""
 
+import json
 from collections.abc import Callable
 from time import perf_counter
 
@@ -7,11 +8,13 @@ import pytest
 
 from chat_proxy.compaction.recognition.align import covers
 from chat_proxy.compaction.recognition.digests import Digester, cut_at
-from tests.unit.chat.shapes import Fields, turn
+from chat_proxy.proxy.session.recognition.history import BYTES_PER_MESSAGE, INLINE_BYTES
+from tests.unit.chat.shapes import Fields, call, image, says, turn, user
 from tests.unit.proxy.session.recognition.histories import KEY, history
 
 CLEARED = "[Old tool result content cleared]"
 MOST_OF_HASHING = 0.5
+MOST_SECONDS_INLINE = 0.03
 ROUNDS = 7
 
 
@@ -45,6 +48,30 @@ def test_anchors_and_alignment_take_less_than_half_of_hashing(length: int) -> No
     assert best(aligned) < MOST_OF_HASHING * best(lambda: history(*messages))
 
 
+HOSTILE: dict[str, Callable[[], Fields]] = {
+    "unknown parts": lambda: user([{"a": 1}] * (INLINE_BYTES // 8)),
+    "media": lambda: user([image("x")] * (INLINE_BYTES // 50)),
+    "blocks": lambda: user("<env></env>" * (INLINE_BYTES // 11)),
+    "arguments": lambda: says(
+        None, tool_calls=[call("1", json.dumps({str(n): [] for n in range(11_000)}))]
+    ),
+}
+
+
+@pytest.mark.parametrize("made", HOSTILE.values(), ids=HOSTILE)
+def test_what_is_hashed_without_a_thread_blocks_nobody(made: Callable[[], Fields]) -> None:
+    message = made()
+
+    assert len(json.dumps(message, separators=(",", ":"))) > 0.9 * INLINE_BYTES
+    assert best(lambda: history(message)) < MOST_SECONDS_INLINE
+
+
+def test_many_short_messages_without_a_thread_block_nobody() -> None:
+    messages = [user("x")] * (INLINE_BYTES // BYTES_PER_MESSAGE)
+
+    assert best(lambda: history(*messages)) < MOST_SECONDS_INLINE
+
+
 @pytest.mark.parametrize(
     "piece",
     ["truncated ", "." * 100 + "\ntruncated", "[", "(omitted", "x" * 119 + ") truncated", "too "],
@@ -54,4 +81,4 @@ def test_a_note_is_looked_for_in_linear_time(piece: str) -> None:
     start = perf_counter()
     cut_at(given)
 
-    assert perf_counter() - start < 1
+    assert perf_counter() - start < 0.1
