@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.journeys.recognition.clients import chat, has_fold
+from tests.journeys.recognition.clients import chat, has_fold, last_messages
 from tests.journeys.summaries.talking import WINDOW, talking
 from tests.journeys.trimming.growing import Asked
 from tests.support.fake_model import Line
@@ -14,6 +14,7 @@ pytestmark = pytest.mark.anyio
 DEMAND = "You must never deploy on Fridays, the reason is ticket FRIDAY-77."
 DROPPED = 4
 COMPACTIONS = 3
+MOST_REFUSALS_PER_REQUEST = 0.07
 
 
 async def refusal(question: Question, line: Line) -> None:
@@ -43,3 +44,12 @@ async def test_the_users_demand_outlives_its_message() -> None:
     assert all("FRIDAY-77" in fold for fold in folds)
     words = folds[-1].split("<user-message>\n")[1:]
     assert len(words) == len(set(words))
+
+
+async def test_a_model_that_refuses_is_not_asked_again_because_the_oldest_are_dropped() -> None:
+    histories = [last_messages(40)(messages, 0) for messages in chat(65, 300)]
+    brain = SummaryModel(refusal, WINDOW)
+    async with talking(brain) as talk:
+        asked = [await talk.ask(messages) for messages in histories]
+
+    assert 0 < len(brain.summaries) <= MOST_REFUSALS_PER_REQUEST * len(asked)

@@ -118,15 +118,26 @@ class SummaryJobs:
 
     def may_try(self, scope: Scope, history: History, tokens: int) -> bool:
         """Return whether a summary of this conversation may be tried; not soon after a failure."""
-        failure = self._failures.get((scope, history.beginning))
+        failure = self._failure_of(scope, history)
         if failure is None:
             return True
         return self._clock() >= failure.until and tokens >= failure.tokens
 
     def reason_of(self, job: SummaryJob) -> str:
         """Return the reason why the last summary of this conversation failed."""
-        failure = self._failures.get((job.scope, job.history.beginning))
+        failure = self._failure_of(job.scope, job.history)
         return failure.reason if failure else "unavailable"
+
+    def _failure_of(self, scope: Scope, history: History) -> _Failure | None:
+        """Return the last failure of a conversation, whose beginning the client may have dropped.
+
+        Then it still has the words at which the summary that failed would have ended.
+        """
+        if not len(self._failures):
+            return None
+        anchors = history.anchors(len(history.links)).values()
+        found = (self._failures.get((scope, name)) for name in (history.beginning, *anchors))
+        return next((failure for failure in found if failure is not None), None)
 
     def check_ahead(
         self, key: tuple[Scope, bytes], tokens: int, look: Callable[[], Awaitable[bool]]
@@ -197,7 +208,9 @@ class SummaryJobs:
             log_exception("a summary failed because of an internal error", error)
             self._failed(job, SummaryFailed("mistake"))
         else:
-            self._failures.forget((job.scope, job.history.beginning))
+            anchors = job.history.anchors(len(job.history.links)).values()
+            for name in (job.history.beginning, *anchors):
+                self._failures.forget((job.scope, name))
             return checkpoint
         return None
 
@@ -256,12 +269,13 @@ class SummaryJobs:
 
     def _failed(self, job: SummaryJob, failure: SummaryFailed) -> None:
         """Record a failure and back off for this conversation, longer each time."""
-        key = (job.scope, job.history.beginning)
-        before = self._failures.get(key)
+        before = self._failure_of(job.scope, job.history)
         count = before.count + 1 if before else 1
         pause = max(PAUSES_SECONDS[min(count, 3) - 1], failure.retry_after or 0)
         min_tokens = int(job.tokens * GROWTH) if failure.reason == "no_gain" else 0
-        self._failures.put(key, _Failure(count, self._clock() + pause, min_tokens, failure.reason))
+        failed = _Failure(count, self._clock() + pause, min_tokens, failure.reason)
+        for name in (job.history.beginning, job.anchor):
+            self._failures.put((job.scope, name), failed)
         self._metrics.summaries.labels("failed").inc()
         self._metrics.summary_failures.labels(failure.reason).inc()
         log("no summary was written", WARNING, reason=failure.reason, next_try_seconds=pause)
