@@ -25,12 +25,13 @@ def chat(requests: int, tokens: int = 400) -> list[list[Fields]]:
     return histories
 
 
-def agent(requests: int, tokens: int = 400) -> list[list[Fields]]:
+def agent(requests: int, tokens: int = 400, calls: int = 1) -> list[list[Fields]]:
     """Return the history of an agent's run as it is with each request."""
     messages: list[Fields] = [SYSTEM, user("Find out why tests/test_login.py fails.")]
     histories = []
     for number in range(requests):
-        caller, *results = step(str(number), prose(tokens, f"file {number}"))
+        outputs = [prose(tokens // calls, f"file {number}.{call}") for call in range(calls)]
+        caller, *results = step(str(number), *outputs)
         messages = [*messages, {**caller, "content": f"Step {number}: I look at it."}, *results]
         histories.append(messages)
     return histories
@@ -126,6 +127,15 @@ def last_messages(count: int) -> Client:
         rest = messages[1:][-count:]
         first = next(at for at, message in enumerate(rest) if message["role"] == "user")
         return [messages[0], *rest[first:]]
+
+    return send
+
+
+def task_and_last_messages(count: int) -> Client:
+    """Return a client that sends its task and its last messages, results without calls too."""
+
+    def send(messages: list[Fields], _: int) -> list[Fields]:
+        return [*messages[:2], *messages[2:][-count:]]
 
     return send
 

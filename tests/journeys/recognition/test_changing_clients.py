@@ -1,5 +1,6 @@
 """Clients that change their history with each request get few summaries, and use them."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from tests.journeys.recognition.clients import (
     other_forms_of_contents,
     prunes_old_outputs,
     reminder_in_newest_result,
+    task_and_last_messages,
 )
 from tests.journeys.summaries.talking import WINDOW, Talk, talking
 from tests.journeys.trimming.growing import Asked
@@ -99,6 +101,16 @@ async def test_a_window_of_the_last_messages_is_recognised(count: int) -> None:
 
     assert 0 < len(brain.summaries) <= MOST_PER_REQUEST_OF_WINDOWS * len(asked)
     assert is_folded_from_the_first_on(asked)
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+async def test_an_agent_that_keeps_its_task_and_its_last_steps_is_recognised(calls: int) -> None:
+    asked, brain = await run(agent(REQUESTS, calls=calls), task_and_last_messages(30 * calls))
+
+    assert 0 < len(brain.summaries) <= MOST_PER_REQUEST_OF_WINDOWS * len(asked)
+    assert is_folded_from_the_first_on(asked)
+    breaks = [new for old, new in pairwise(asked) if not old.begins(new)]
+    assert len(breaks) <= len(brain.summaries)
 
 
 async def test_a_model_that_refuses_is_not_asked_again_behind_a_changing_system_prompt() -> None:

@@ -24,6 +24,8 @@ LEAST_GROUPS: Final = 4
 """The groups that a history must share with a checkpoint if its oldest messages are missing."""
 LEAST_BYTES: Final = 1_000
 """The length of these groups: many conversations have a few short messages in common."""
+LEAST_GAP: Final = 2
+"""How many messages are missing at least between the task and the rest: a step has as many."""
 LEAST_RESULT_CHARS: Final = 128
 """The length of the equal results if others are reduced: all runs have some that are just "ok"."""
 
@@ -53,11 +55,13 @@ def covers(
     until: int,
     candidate: Candidate,
     digester: Digester,
+    folded: int = 0,
     *,
     is_continued: bool = False,
 ) -> bool:
     """Return whether a checkpoint that was made of `until` messages covers a candidate's.
 
+    Of these the checkpoint replaces the first `folded`, as far as the client still sends them.
     `is_continued`: an earlier request of this conversation, with its results, was covered by it.
     """
     given, known = candidate.digests, covered.messages
@@ -66,8 +70,9 @@ def covers(
     is_shorter = len(given) < until
     if is_shorter and not _is_enough(candidate):
         return False
-    compared = min(len(given), len(known))
-    if compared < len(given) and (is_shorter or covered.older != candidate.older):
+    first = _first_compared(covered, until, given, folded) if is_shorter else 0
+    compared = min(len(given) - first, len(known))
+    if compared < len(given) - first and (is_shorter or covered.older != candidate.older):
         return False
     equal: list[int] = []
     has_reduced = False
@@ -85,6 +90,24 @@ def covers(
             return False
     # Calls without their results are no evidence: another run may have made the same.
     return not has_reduced or is_continued or _is_evidence(map(candidate.text_of, equal))
+
+
+def _first_compared(
+    covered: Covered, until: int, given: Sequence[MessageDigest], folded: int
+) -> int:
+    """Return the position behind the gap in a list whose oldest messages were dropped.
+
+    Clients keep the task in front of it; one message that is gone was deleted by the user. Behind
+    the gap may be results that lost their calls, by which parallel ones are told apart.
+    """
+    known, first = covered.messages, 0
+    last = min(folded, len(given) - LEAST_GROUPS)
+    if len(known) == until >= len(given) + LEAST_GAP:
+        while first < last and given[first] == known[first] and given[first].kind == "user":
+            first += 1
+    while first < last and given[first].kind == "result":
+        first += 1
+    return first
 
 
 def _is_evidence(results: Iterable[str]) -> bool:

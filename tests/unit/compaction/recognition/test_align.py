@@ -30,13 +30,15 @@ def run(steps: int = 4) -> list[Fields]:
     return [message for number in range(steps) for message in step(number)]
 
 
-def is_covered(known: list[Fields], given: list[Fields], until: int | None = None) -> bool:
+def is_covered(
+    known: list[Fields], given: list[Fields], until: int | None = None, folded: int = 0
+) -> bool:
     """Return whether a checkpoint of all known messages covers all given ones."""
     one, other = history(*known), history(*given)
     covered = one.covered(len(known))
     candidate = other.candidate(len(given))
     made_of = len(known) - one.instructions if until is None else until
-    return covers(covered, made_of, candidate, Digester(KEY))
+    return covers(covered, made_of, candidate, Digester(KEY), folded)
 
 
 def changed(index: int, **fields: object) -> list[Fields]:
@@ -212,6 +214,36 @@ def test_what_is_left_must_be_the_newest_and_equal() -> None:
     assert not is_covered(run(), [*left[:4], *left[5:]])
     left[0]["content"] += "!"
     assert not is_covered(run(), left)
+
+
+def test_the_task_may_be_kept_in_front_of_what_is_missing() -> None:
+    kept = [run()[0], *run()[6:]]
+
+    assert is_covered(run(), kept, folded=1)
+    assert not is_covered(run(), kept)
+    kept[0] = user("Another task")
+    assert not is_covered(run(), kept, folded=1)
+
+
+def test_a_deleted_message_makes_another_history() -> None:
+    for index in range(1, 12):
+        assert not is_covered(run(), [*run()[:index], *run()[index + 1 :]], folded=9)
+    assert not is_covered(run(), [*run()[:4], *run()[8:]], folded=4)
+
+
+def test_parallel_results_may_have_lost_their_calls() -> None:
+    known = [
+        user("Go on."),
+        says(None, tool_calls=[call("a"), call("b")]),
+        result("a", OUTPUT),
+        result("b", "B"),
+        *run(2),
+    ]
+
+    assert is_covered(known, known[2:], folded=2)
+    assert is_covered(known, known[3:], folded=1)
+    assert is_covered(known, [known[0], *known[3:]], folded=2)
+    assert not is_covered(known, known[2:])
 
 
 def test_too_few_groups_are_no_evidence() -> None:

@@ -51,11 +51,13 @@ def _covers(
     if checkpoint.folded_until and checkpoint.folded_until <= missing:
         return False
     candidate, digester = history.candidate(seam), Digester(history.key)
+    folded = max(0, checkpoint.folded_until - missing)
     return covers(
         checkpoint.covered,
         checkpoint.until,
         candidate,
         digester,
+        folded,
         is_continued=checkpoint.covered.name in continued,
     )
 

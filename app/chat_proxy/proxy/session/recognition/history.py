@@ -133,8 +133,9 @@ class History:
 
     def continues(self, other: "History", end: int, seam: int) -> bool:
         """Return whether the messages before a seam say the same as another's before `end`."""
-        until = end - other.instructions
-        return covers(other.covered(end), until, self.candidate(seam), Digester(self.key))
+        until, folded = end - other.instructions, seam - self.instructions
+        candidate = self.candidate(seam)
+        return covers(other.covered(end), until, candidate, Digester(self.key), folded)
 
     def _text_of(self, position: int) -> str:
         return self._result_texts(position, position + 1).get(0, "")
