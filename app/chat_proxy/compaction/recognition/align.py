@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 from chat_proxy.compaction.recognition.digests import (
     CUT_NOTE_CHARS,
+    HEAD_CHARS,
     Covered,
     Digester,
     MessageDigest,
     ResultEnds,
     cut_at,
-    sizes_up_to,
 )
 
 LEAST_GROUPS: Final = 4
@@ -137,12 +137,13 @@ def _is_reduced(text: str, ends: ResultEnds | None, digester: Digester) -> bool:
     if cut is None:
         return False
     head = text[: cut.start].rstrip(" \n.\u2026")
-    sizes = sizes_up_to(len(head))
-    if not sizes or digester.part(head[: sizes[-1]]) != ends.heads[sizes[-1]]:
+    heads = digester.heads(head)
+    if not heads or not ends.heads.startswith(heads):
         return False
     # What follows may end the note; a longer text must be the end of the result.
     rest = len(text) - cut.stop
     if rest <= CUT_NOTE_CHARS:
         return True
-    sizes = sizes_up_to(rest - CUT_NOTE_CHARS) or sizes_up_to(rest)
-    return bool(sizes) and digester.part(text[-sizes[-1] :]) == ends.tails[sizes[-1]]
+    size = rest - CUT_NOTE_CHARS if rest >= CUT_NOTE_CHARS + HEAD_CHARS[0] else rest
+    tails = digester.tails(text[-size:])
+    return bool(tails) and ends.tails.startswith(tails)

@@ -6,16 +6,19 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple, Self
 
 from chat_proxy.chat.normal_form import Kind, NormalMessage
 
 SAID_BYTES: Final = 8
 MEDIA_BYTES: Final = 4
-HEAD_BYTES: Final = 4
-HEAD_CHARS: Final = (128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768)
-"""The beginnings and ends of a result that are digested, to recognise it cut by a client."""
+HEAD_BYTES: Final = 3
+HEAD_CHARS: Final = tuple(base * 2**power for power in range(8) for base in (128, 160, 192, 224))
+"""The beginnings and ends of a result that are digested, to recognise it cut by a client.
+
+Of a beginning or end up to the longest of them, at least four fifths are compared.
+"""
 MAX_MESSAGES: Final = 512
 MAX_HEADS: Final = 128
 """The number of a checkpoint's newest results whose beginnings and ends are digested."""
@@ -54,11 +57,11 @@ class MessageDigest(NamedTuple):
 
 
 class ResultEnds(NamedTuple):
-    """The length of a tool result, and the digests of its beginnings and ends by their length."""
+    """The length of a tool result, and the digests of its beginnings and ends, joined."""
 
     chars: int
-    heads: Mapping[int, bytes]
-    tails: Mapping[int, bytes]
+    heads: bytes
+    tails: bytes
 
 
 class Digester:
@@ -86,13 +89,20 @@ class Digester:
 
     def ends(self, text: str) -> ResultEnds:
         """Return the digests of a result's beginnings and ends."""
-        sizes = sizes_up_to(len(text))
-        heads = {size: self.part(text[:size]) for size in sizes}
-        return ResultEnds(len(text), heads, {size: self.part(text[-size:]) for size in sizes})
+        return ResultEnds(len(text), self.heads(text), self.tails(text))
 
-    def part(self, text: str) -> bytes:
-        """Return the digest of one beginning or end."""
-        return self._of(text.encode("utf-8", "surrogatepass"), HEAD_BYTES)
+    def heads(self, text: str) -> bytes:
+        """Return the digests of a text's beginnings, the shortest first."""
+        hashed = blake2b(key=self._key, digest_size=HEAD_BYTES)
+        digests = []
+        for start, end in pairwise((0, *sizes_up_to(len(text)))):
+            hashed.update(text[start:end].encode("utf-8", "surrogatepass"))
+            digests.append(hashed.copy().digest())
+        return b"".join(digests)
+
+    def tails(self, text: str) -> bytes:
+        """Return the digests of a text's ends, the shortest first."""
+        return self.heads(text[: -HEAD_CHARS[-1] - 1 : -1])
 
     def _of(self, content: bytes, size: int) -> bytes:
         return blake2b(content, key=self._key, digest_size=size).digest()
@@ -119,9 +129,7 @@ class Covered:
         return {
             "messages": _encoded(b"".join(records)),
             "ends": {
-                str(index): _encoded(
-                    _SIZE.pack(it.chars) + b"".join((*it.heads.values(), *it.tails.values()))
-                )
+                str(index): _encoded(_SIZE.pack(it.chars) + it.heads + it.tails)
                 for index, it in sorted(self.ends.items())
             },
             "older": self.older.hex(),
@@ -180,15 +188,10 @@ def _messages_of(records: bytes) -> Iterable[MessageDigest]:
 def _ends_of(encoded: str) -> ResultEnds:
     content = base64.b64decode(encoded, validate=True)
     (chars,) = _SIZE.unpack_from(content)
-    rest = content[_SIZE.size :]
-    parts = [rest[at : at + HEAD_BYTES] for at in range(0, len(rest), HEAD_BYTES)]
-    sizes = sizes_up_to(chars)
-    if len(rest) != 2 * len(sizes) * HEAD_BYTES:
+    ends, size = content[_SIZE.size :], len(sizes_up_to(chars)) * HEAD_BYTES
+    if len(ends) != 2 * size:
         raise ValueError("the digests of a result's ends are incomplete")
-    heads, tails = parts[: len(sizes)], parts[len(sizes) :]
-    return ResultEnds(
-        chars, dict(zip(sizes, heads, strict=True)), dict(zip(sizes, tails, strict=True))
-    )
+    return ResultEnds(chars, ends[:size], ends[size:])
 
 
 def _encoded(content: bytes) -> str:

@@ -135,6 +135,8 @@ def test_a_result_may_be_the_same_text_cut(cut: str) -> None:
         whole()[:100] + "\n[... truncated]",
         "x" + whole()[:2_000] + "\n[... truncated]",
         whole()[:50] + "x" + whole()[51:2_000] + "\n[... truncated]",
+        whole()[:1_700] + "x" + whole()[1_701:2_000] + "\n[... truncated]",
+        whole()[:1_000] + "\n[... truncated]\n" + whole()[-2_000:-1_600] + "x" + whole()[-1_599:],
         whole()[:1_000] + "\n[... truncated]\n" + "x" * 1_000,
         whole()[:1_000] + "\n[... truncated]\n" + whole()[-1_010:-10],
         whole() + "\n[... truncated]",

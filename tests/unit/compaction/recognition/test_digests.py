@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from chat_proxy.chat.normal_form import NormalMessage, normal_forms
 from chat_proxy.chat.volatile_blocks import VolatileBlocks
 from chat_proxy.compaction.recognition.digests import (
+    HEAD_BYTES,
     HEAD_CHARS,
     MAX_HEADS,
     NOTHING,
@@ -63,8 +64,9 @@ def test_the_ends_of_a_result_are_digested_by_their_length() -> None:
     ends = ONE.ends(LONG[:300])
 
     assert ends.chars == 300
-    assert ends.heads == {size: ONE.part(LONG[:size]) for size in (128, 256)}
-    assert ends.tails == {size: ONE.part(LONG[:300][-size:]) for size in (128, 256)}
+    assert len(ends.heads) == len(ends.tails) == 5 * HEAD_BYTES
+    assert ends.heads == ONE.heads(LONG)[: 5 * HEAD_BYTES] != OTHER.heads(LONG[:300])
+    assert ends.tails == ONE.tails(f"x{LONG[:300]}") != ONE.tails(LONG[:299])
 
 
 def test_ends_of_the_newest_long_results_that_are_whole_are_kept() -> None:
@@ -130,7 +132,7 @@ def test_digests_come_back_as_they_were(
 def test_a_long_result_has_all_of_its_ends() -> None:
     covered = covered_by([digest(user())], {3: "x" * 40_000}, b"", ONE)
 
-    assert list(covered.ends[3].heads) == list(HEAD_CHARS)
+    assert len(covered.ends[3].heads) == len(HEAD_CHARS) * HEAD_BYTES
     assert Covered.from_document(covered.as_document()) == covered
 
 
