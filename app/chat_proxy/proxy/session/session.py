@@ -20,6 +20,8 @@ from chat_proxy.proxy.sizing.request_counter import RequestCounter
 SUMMARY = "summary"
 AGE_TOOL_OUTPUT = "age_tool_output"
 AGE_MEDIA = "age_media"
+BYTES_PER_MESSAGE = 512
+"""A message, however short, takes as long to age and fold as so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +114,16 @@ class CompactionSession:
         named: dict[str, str] = {}
         where = partial(self._place_of, named)
         work = partial(apply_checkpoint, self.trimmed.conversation, checkpoint, where)
-        size = len(self.compaction.request.body) if checkpoint else 0
+        size = self._size_of_work if checkpoint else 0
         applied = await run_inline_or_in_thread(work, size)
         if named and not self.compaction.is_dry_run:
             await self.originals.keep_results(self.compaction.tenant, named)
         return applied
+
+    @property
+    def _size_of_work(self) -> int:
+        messages = len(self.trimmed.conversation)
+        return max(len(self.compaction.request.body), messages * BYTES_PER_MESSAGE)
 
     def _place_of(self, named: dict[str, str], text: str) -> str:
         """Return the note that names the place of a whole tool result, and remember its text."""
