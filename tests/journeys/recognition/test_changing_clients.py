@@ -24,7 +24,7 @@ from tests.journeys.recognition.clients import (
     reminder_in_newest_result,
     task_and_last_messages,
 )
-from tests.journeys.summaries.talking import WINDOW, Talk, talking
+from tests.journeys.summaries.talking import WINDOW, Talk, label, talking
 from tests.journeys.trimming.growing import Asked
 from tests.support.conversations import listening
 from tests.support.summary_model import SummaryModel, failing
@@ -111,6 +111,19 @@ async def test_an_agent_that_keeps_its_task_and_its_last_steps_is_recognised(cal
     assert is_folded_from_the_first_on(asked)
     breaks = [new for old, new in pairwise(asked) if not old.begins(new)]
     assert len(breaks) <= len(brain.summaries)
+
+
+@pytest.mark.parametrize("tokens", [300, 500])
+async def test_a_summary_is_used_if_the_client_prunes_after_it_was_prepared(tokens: int) -> None:
+    asked, brain = await run(
+        agent(60, tokens),
+        prunes_old_outputs,
+        summary={"wait": "overflow"},
+        budget={"prepare": 0.5},
+    )
+
+    assert 0 < len(brain.summaries) <= MOST_PER_REQUEST * len(asked)
+    assert {label(it) for it in asked} == {"none", "reused"}
 
 
 async def test_a_model_that_refuses_is_not_asked_again_behind_a_changing_system_prompt() -> None:

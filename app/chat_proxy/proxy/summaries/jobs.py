@@ -264,7 +264,8 @@ class SummaryJobs:
         """Return the summary of this span if another process has written it meanwhile."""
         if job.wish:
             return None
-        found = await self._checkpoints.find(job.scope, job.history, job.end, PREPARED)
+        find = self._checkpoints.find
+        found = await find(job.scope, job.history, job.end, PREPARED, anew=True)
         return found if found is not None and found.summarised_until > job.start else None
 
     def _failed(self, job: SummaryJob, failure: SummaryFailed) -> None:

@@ -19,6 +19,9 @@ async def ready_summary(
 ) -> Checkpoint | None:
     """Return the newest summary that was prepared, if it covers more than the one in use."""
     prepared = await session.find(PREPARED)
+    if prepared is not None and not covers_more(prepared, applied):
+        # A newer one may have been prepared of a history that the client has changed since.
+        prepared = await session.find(PREPARED, anew=True)
     return prepared if covers_more(prepared, applied) else None
 
 
