@@ -21,6 +21,7 @@ from chat_proxy.compaction.budget import BudgetPolicy
 from chat_proxy.compaction.planner.plan import Plan, Unfit
 from chat_proxy.compaction.planner.tail import (
     LEAST_FOLD_TOKENS,
+    demanded_room,
     earlier_end,
     fold_end,
     later_ends,
@@ -152,7 +153,8 @@ class Planner:
             return None
         working.end = end
         wanted = option.room or wanted_room(view, end, goal.target)
-        least = wanted if option.room else max(wanted // 2, min(wanted, LEAST_FOLD_TOKENS))
+        floor = max(LEAST_FOLD_TOKENS, demanded_room(view, end))
+        least = wanted if option.room else max(wanted // 2, min(wanted, floor))
         if working.rest + least <= goal.target:
             return working.plan("folded", goal.target - working.rest)
         working = self._with_ageing(working, goal.target - least)

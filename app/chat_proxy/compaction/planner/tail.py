@@ -5,6 +5,7 @@ from typing import Final
 from chat_proxy.chat.conversation import before_opening, start_of_last
 from chat_proxy.compaction.budget import BudgetPolicy
 from chat_proxy.compaction.planner.view import View
+from chat_proxy.compaction.summary.notes.select import DEMANDS_SHARE
 
 FOLD_SHARE: Final = 0.75
 """The share of the room beside the fixed part that a folded text may take at a compaction."""
@@ -20,6 +21,8 @@ RESULT_NEWS_DENSITY: Final = 0.5
 CALL_TOKENS: Final = 30
 """The tokens for the line that names a call, whatever its result says."""
 LEAST_FOLD_TOKENS: Final = 400
+FRAME_TOKENS: Final = 240
+"""About the tokens of a folded text without summary, words and notes, and of its places."""
 
 
 def wanted_room(view: View, end: int, target: int) -> int:
@@ -34,7 +37,17 @@ def wanted_room(view: View, end: int, target: int) -> int:
     of_results = min(results * RESULT_DENSITY, result_news * RESULT_NEWS_DENSITY)
     of_results = max(of_results, view.result_counts[end] * CALL_TOKENS)
     useful = int(min(talk * TALK_DENSITY, telling) + of_results)
-    return min(max(LEAST_FOLD_TOKENS, useful), largest)
+    return max(min(max(LEAST_FOLD_TOKENS, useful), largest), demanded_room(view, end))
+
+
+def demanded_room(view: View, end: int) -> int:
+    """Return the tokens of a folded text that has all that the user demanded before `end`.
+
+    At most half of what instructions leave of the trigger.
+    """
+    demands = view.demand_sums[end] - view.demand_sums[view.conversation.instructions]
+    needed = int(demands / DEMANDS_SHARE) + FRAME_TOKENS if demands else 0
+    return min(needed, max(0, (view.trigger - view.fixed) // 2))
 
 
 def fold_end(view: View, policy: BudgetPolicy, target: int, growth: int = 0) -> int:

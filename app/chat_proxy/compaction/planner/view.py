@@ -14,7 +14,7 @@ from chat_proxy.chat.conversation import (
 )
 from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.budget import Budget
-from chat_proxy.compaction.planner.news import news_sizes
+from chat_proxy.compaction.planner.news import demand_sizes, news_sizes
 
 NEWEST_STEPS = 2
 ANSWERS_OF_PACE = 20
@@ -83,6 +83,11 @@ class View:
     @cached_property
     def _news(self) -> list[int]:
         return list(news_sizes(self.conversation.messages, self.sizes))
+
+    @cached_property
+    def demand_sums(self) -> list[int]:
+        """The running totals of the tokens of what the user demands."""
+        return list(accumulate(demand_sizes(self.conversation.messages, self.count), initial=0))
 
     @property
     def fixed(self) -> int:

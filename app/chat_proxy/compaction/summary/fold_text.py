@@ -87,10 +87,12 @@ def fold_text(content: FoldContent, room: int, count: Count) -> str:
     left = room - count(frame) - FRAME_TOKENS
     if left < LEAST_PARTS_TOKENS:
         return _smallest(content, room, count)
-    summary = shortened_summary(content.summary, _summary_room(content, left, count), count)
+    demanded = _demanded_room(content, count)
+    share = _summary_room(left, demanded) if content.messages else left
+    summary = shortened_summary(content.summary, share, count)
     left -= count(summary)
     texts = [*content.spoken, *_user_texts(content)]
-    words = own_words(texts, int(left * WORDS_SHARE), count)
+    words = own_words(texts, min(int(left * WORDS_SHARE), max(0, left - demanded)), count)
     left -= sum(map(count, words.texts)) + len(words.texts) * 12
     taken = ""
     if left >= LEAST_NOTES_TOKENS and content.messages:
@@ -100,13 +102,15 @@ def fold_text(content: FoldContent, room: int, count: Count) -> str:
     return _text(content, summary, words, taken)
 
 
-def _summary_room(content: FoldContent, left: int, count: Count) -> int:
+def _summary_room(left: int, beside: int) -> int:
     """Return the tokens of the summary, which must not displace what the user demanded."""
-    if not content.messages or not content.summary:
-        return left
-    demands = demands_size([*content.noted, *content.messages], content.summary, count)
-    beside = int(demands / (DEMANDS_SHARE * (1 - WORDS_SHARE))) + LEAST_NOTES_TOKENS
     return max(int(left * LEAST_SUMMARY_SHARE), min(int(left * SUMMARY_SHARE), left - beside))
+
+
+def _demanded_room(content: FoldContent, count: Count) -> int:
+    """Return the tokens of notes with all that the user demands and the summary does not say."""
+    demands = demands_size([*content.noted, *content.messages], content.summary, count)
+    return int(demands / DEMANDS_SHARE) + LEAST_NOTES_TOKENS if demands else 0
 
 
 def spoken_in(text: str) -> list[str]:

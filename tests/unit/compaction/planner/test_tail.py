@@ -42,6 +42,15 @@ def test_it_takes_at_most_its_share_beside_the_fixed_part() -> None:
     assert wanted_room(view, 2, 3_000) == 0
 
 
+def test_what_the_user_demanded_has_its_room_whatever_the_target() -> None:
+    rules = [user(f"Never open the valve of tank number {number}." * 2) for number in range(9)]
+    talked = [message for rule in rules for message in (rule, says("ok"))]
+    view = view_of(*talked, user("now"), window=6_000)
+
+    assert wanted_room(view, 18, 800) >= sum(len(str(rule["content"])) for rule in rules)
+    assert wanted_room(view, 18, 800) <= view.trigger // 2
+
+
 def test_a_fold_ends_at_the_first_seam_that_reaches_the_target() -> None:
     view = view_of(*talk(*[1_000] * 10), user("now"))
 
