@@ -133,6 +133,8 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
         f"plan    {plan['form']}: about {plan['tokens']:,} tokens{room}; target "
         f"{plan['target']:,}, limit {plan['limit']:,}, grows by {plan['pace']:,} per request"
     )
+    if plan["is_waiting"]:
+        yield "        the request fits: it is sent as it is until a summary is ready"
     for (treatment, reason), groups in groupby(
         plan["groups"], lambda group: (group["treatment"], group["reason"])
     ):

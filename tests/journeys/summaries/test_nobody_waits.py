@@ -1,6 +1,7 @@
 """By default nobody waits while the prompt fits: a summary is written beside the conversation."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -165,3 +166,17 @@ async def test_waiting_at_the_trigger_can_be_had() -> None:
 
     assert label(asked) == "built"
     assert asked.tokens[1] <= TRIGGER / 2
+
+
+@pytest.mark.parametrize(("wait", "waits"), [("overflow", True), ("trigger", False)])
+async def test_explain_says_that_a_request_which_fits_is_sent_as_it_is(
+    wait: str, *, waits: bool
+) -> None:
+    """The plan of a request over the trigger is shown, and that nothing is done about it yet."""
+    async with talking(SummaryModel(window=WINDOW), summary={"wait": wait}) as talk:
+        request = chat_request(body_of(long_chat(LARGEST)))
+        await talk.line.send(request.replace(b"/chat/completions", b"/chat/explain", 1))
+        told = json.loads((await talk.line.answer()).body)
+
+    assert told["budget"]["is_over_trigger"]
+    assert told["compaction"]["plan"]["is_waiting"] is waits

@@ -25,6 +25,8 @@ class PlanReport:
     room: int | None
     """The tokens that the folded text may have; None if it stays as it is."""
     groups: tuple[GroupPlan, ...]
+    is_waiting: bool = False
+    """Whether the request fits and is sent as it is until a summary for the plan is ready."""
 
     def as_document(self) -> dict[str, Any]:
         """Return the report as plain values for JSON."""
@@ -35,6 +37,7 @@ class PlanReport:
             "limit": self.limit,
             "pace": self.pace,
             "fold_room": self.room,
+            "is_waiting": self.is_waiting,
             "groups": [group._asdict() for group in self.groups],
         }
 

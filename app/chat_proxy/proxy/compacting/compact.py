@@ -167,7 +167,14 @@ class Compaction:
         label = label if folded else self._outcome.label
         result = await adopt(adoption, folded, originals, label)
         report = await asyncio.to_thread(report_of, self._view, plan, self._goal.target)
+        report = replace(report, is_waiting=self._is_waiting(plan, obtained))
         return result._replace(plan=report, failures=self._outcome.failures)
+
+    def _is_waiting(self, plan: Plan, obtained: Obtained) -> bool:
+        """Return whether only a dry run carries this plan out: its summary is not ready yet."""
+        is_ready = obtained.summary is not None or self._policy.waits_at_trigger
+        is_dry_run = self._session.compaction.is_dry_run
+        return is_dry_run and plan.folds and self._fits and not is_ready
 
     async def _with_spare_room_used(self, plan: Plan, tokens: int) -> Plan:
         """Return the plan with less ageing if the folded text is shorter than its room."""
