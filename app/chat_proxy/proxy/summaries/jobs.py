@@ -67,6 +67,8 @@ class _Failure:
     tokens: int
     """The minimum prompt size for a retry, whatever the time; 0 if only time matters."""
     reason: str
+    messages: int
+    """How many messages the summary would have covered; a client that dropped some has fewer."""
 
 
 class SummaryJobs:
@@ -133,11 +135,14 @@ class SummaryJobs:
 
         Then it still has the words at which the summary that failed would have ended.
         """
-        if not len(self._failures):
-            return None
-        anchors = history.anchors(len(history.links)).values()
-        found = (self._failures.get((scope, name)) for name in (history.beginning, *anchors))
-        return next((failure for failure in found if failure is not None), None)
+        failure = self._failures.get((scope, history.beginning))
+        if failure is not None or not len(self._failures):
+            return failure
+        for seam, anchor in history.anchors(len(history.links)).items():
+            failure = self._failures.get((scope, anchor))
+            if failure is not None and seam - history.instructions < failure.messages:
+                return failure
+        return None
 
     def check_ahead(
         self, key: tuple[Scope, bytes], tokens: int, look: Callable[[], Awaitable[bool]]
@@ -274,7 +279,8 @@ class SummaryJobs:
         count = before.count + 1 if before else 1
         pause = max(PAUSES_SECONDS[min(count, 3) - 1], failure.retry_after or 0)
         min_tokens = int(job.tokens * GROWTH) if failure.reason == "no_gain" else 0
-        failed = _Failure(count, self._clock() + pause, min_tokens, failure.reason)
+        until, messages = self._clock() + pause, job.end - job.history.instructions
+        failed = _Failure(count, until, min_tokens, failure.reason, messages)
         for name in (job.history.beginning, job.anchor):
             self._failures.put((job.scope, name), failed)
         self._metrics.summaries.labels("failed").inc()
