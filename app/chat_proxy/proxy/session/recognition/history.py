@@ -19,9 +19,9 @@ from chat_proxy.compaction.recognition.digests import (
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
 
 SEED: Final = sha256(b"chat-proxy/chain/2").digest()
-INLINE_BYTES = 128 * 1024
+INLINE_BYTES = 64 * 1024
 """A request body up to this size is hashed without a thread, whatever it is made of."""
-BYTES_PER_MESSAGE = 256
+BYTES_PER_MESSAGE = 128
 ROOT_SEAM = 3
 MAX_ANCHORS = 128
 """How many of the newest seams are looked up by their anchors."""
