@@ -19,6 +19,7 @@ from chat_proxy.compaction.planner.news import demand_sizes, news_sizes
 NEWEST_STEPS = 2
 ANSWERS_OF_PACE = 20
 TRIGGER_SHARE = 0.8
+KEPT_SHARE = 0.45
 
 
 @dataclass(frozen=True)
@@ -112,12 +113,12 @@ class View:
     def target(self) -> int:
         """The prompt size at which a compaction ends.
 
-        It leaves the conversation at least half of what instructions and tools leave it.
+        The conversation keeps almost half of what instructions and tools leave it.
         """
-        halfway = min(self.fixed + (self.trigger - self.fixed) // 2, self.budget.limit)
+        left = self.trigger - self.fixed
         if self.trigger == self.budget.trigger:
-            return max(self.budget.target(self.pace), halfway)
-        return halfway
+            return max(self.budget.target(self.pace), self.fixed + int(left * KEPT_SHARE))
+        return min(self.fixed + left // 2, self.budget.limit)
 
     @property
     def tokens(self) -> int:
