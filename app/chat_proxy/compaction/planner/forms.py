@@ -173,7 +173,7 @@ class Planner:
         view = self._view
         working.end = max(working.end, view.last_end)
         has_fold = working.end > view.conversation.instructions
-        share = self._fold_share(goal) if has_fold else 0
+        share = self._fold_share(goal, working.end) if has_fold else 0
         room = goal.limit - working.rest
         if has_fold and room >= (share if view.newest_steps else LEAST_ROOM):
             return working.plan("fold cut", room)
@@ -188,13 +188,13 @@ class Planner:
         plan = self._smallest(working, SMALLEST_ROOM, goal.hard_limit)
         return plan if plan.tokens <= goal.hard_limit else None
 
-    def _fold_share(self, goal: Goal) -> int:
+    def _fold_share(self, goal: Goal, end: int) -> int:
         """Return the room that a folded text has beside the newest steps, which can be read again.
 
         What the user demanded must not give way to one long tool result.
         """
         left = (goal.limit - self._view.fixed) // FOLD_DIVISOR
-        return max(LEAST_ROOM, min(left, LEAST_FOLD_TOKENS))
+        return max(LEAST_ROOM, min(left, demanded_room(self._view, end)))
 
     def _room(self, working: WorkingPlan, limit: int) -> int | None:
         has_fold = working.end > self._view.conversation.instructions

@@ -221,14 +221,15 @@ def test_a_folded_text_has_room_for_more_than_its_frame() -> None:
     assert found.room >= 400
 
 
-def test_one_long_newest_result_leaves_the_folded_text_its_share() -> None:
-    view = view_of(*talk(500, 500), *run(9_000), window=6_000)
+def test_one_long_newest_result_leaves_room_for_what_the_user_demanded() -> None:
+    rule = user("Never open the valve of the second tank without asking me for it before.")
+    view = view_of(*talk(500), rule, *talk(500), *run(9_000), window=6_000)
 
     found = plan(view, 2_000, 4_000)
 
     assert found.form == "newest steps shortened"
     assert found.room is not None
-    assert 380 <= found.room <= 480
+    assert 320 <= found.room <= 480
 
 
 def test_the_text_of_an_earlier_fold_is_cut_too() -> None:
