@@ -69,9 +69,9 @@ async def test_the_older_steps_of_a_long_run_age_and_nothing_is_torn() -> None:
         assert asked.tokens[1] <= LIMIT
     assert client.broken() == compactions
     results = results_of(client.asked[-1].messages)
-    newest = results_of(sent)[-30:]
+    newest = results_of(sent)[-20:]
     assert lines_in(client.asked[-1].messages)
-    assert results[-30:] == newest
+    assert results[-20:] == newest
 
 
 async def test_while_lines_fit_no_step_of_a_run_is_folded() -> None:
