@@ -171,15 +171,18 @@ class SummaryJobs:
 
     def begin(self, job: SummaryJob) -> SummaryTask:
         """Start a job, or return the task of the same job that is running or has just finished."""
-        key = (job.scope, job.link, job.start, job.wish, job.history.instructions)
-        if key in self._running:
-            return self._running[key][1]
-        task = self._finished.get(key)
+        task = self.known(job)
         if task is None:
+            key = _key_of(job)
             task = asyncio.create_task(self._write(job))
             self._running[key] = (job, task)
             task.add_done_callback(partial(self._finish, key))
         return task
+
+    def known(self, job: SummaryJob) -> SummaryTask | None:
+        """Return the task of the same job that is running or has just finished."""
+        running = self._running.get(_key_of(job))
+        return running[1] if running else self._finished.get(_key_of(job))
 
     async def wait(self, task: SummaryTask) -> Checkpoint | None:
         """Wait for a summary; a caller that is cancelled does not cancel the job."""
@@ -286,3 +289,7 @@ class SummaryJobs:
         self._metrics.summaries.labels("failed").inc()
         self._metrics.summary_failures.labels(failure.reason).inc()
         log("no summary was written", WARNING, reason=failure.reason, next_try_seconds=pause)
+
+
+def _key_of(job: SummaryJob) -> _Key:
+    return (job.scope, job.link, job.start, job.wish, job.history.instructions)

@@ -50,10 +50,12 @@ async def start_summary(
         return None
     if await asyncio.to_thread(draft.span_tokens, span) < LEAST_SHARE * session.budget.trigger:
         return None
-    if not guard.allows(compaction.tenant, model):
-        return None
-    guard.started(compaction.tenant, model)
-    return services.jobs.begin(job_of(draft, span, tokens, services))
+    job = job_of(draft, span, tokens, services)
+    task = services.jobs.known(job)
+    if task is None and guard.allows(compaction.tenant, model):
+        guard.started(compaction.tenant, model)
+        task = services.jobs.begin(job)
+    return task
 
 
 def job_of(draft: SummaryDraft, span: Span, tokens: int, services: SummaryServices) -> SummaryJob:

@@ -177,4 +177,4 @@ def test_a_long_talk_and_a_long_run_take_no_time() -> None:
     assert fold_end(long_talk, BUDGET, 60_000) > 10_000
     assert fold_end(long_run, BUDGET, 60_000) > 10_000
 
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 3
