@@ -24,7 +24,7 @@ from tests.unit.chat.shapes import Fields, user
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
 PREPARED: dict[str, Any] = {"prepare": 0.65}
-CHATS = 12
+CHATS = 8
 OFF = "x-chat-proxy-mode: off"
 
 

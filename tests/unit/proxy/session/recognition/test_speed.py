@@ -14,7 +14,7 @@ from tests.unit.proxy.session.recognition.histories import KEY, history
 
 CLEARED = "[Old tool result content cleared]"
 MOST_OF_HASHING = 0.5
-MOST_SECONDS_INLINE = 0.03
+MOST_SECONDS_INLINE = 0.1
 ROUNDS = 7
 
 
