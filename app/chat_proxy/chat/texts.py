@@ -45,17 +45,6 @@ def pieces_of(fields: dict[str, Any]) -> list[Piece]:
     return found
 
 
-def calls_of(fields: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the name and arguments of every call, in the current or the legacy form."""
-    calls = fields.get("tool_calls")
-    listed = calls if type(calls) is list else []
-    made = [entry.get("function") or entry.get("custom") for entry in listed if type(entry) is dict]
-    made.append(fields.get("function_call"))
-    return [
-        call_parts(call) for call in made if type(call) is dict and type(call.get("name")) is str
-    ]
-
-
 def call_parts(call: Any) -> tuple[str, str]:
     """Return the name and arguments of one call, each empty if it is missing."""
     if type(call) is not dict:

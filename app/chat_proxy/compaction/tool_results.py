@@ -47,23 +47,6 @@ def rendered_texts(message: Message) -> tuple[str, ...]:
     return tuple(text for _, text in pieces_of(bare))
 
 
-def seen_until(conversation: Conversation) -> int:
-    """Return the index of the first message that the model has not answered yet.
-
-    A call stays with its results. Assistant messages at the very end are no answer: the model is
-    asked to continue them.
-    """
-    messages = conversation.messages
-    end = len(messages)
-    while end and messages[end - 1].is_assistant:
-        end -= 1
-    last = next((index for index in reversed(range(end)) if messages[index].is_assistant), None)
-    if last is None:
-        return 0
-    group = next(group for group in reversed(conversation.groups) if group.start <= last)
-    return group.start if group.end > last + 1 else last + 1
-
-
 def _embedded_in(message: Message, index: int, origin: int) -> Iterator[ToolResult]:
     results = (result for _, text in texts_in(message) for result in embedded_results(text))
     for part, result in enumerate(results):

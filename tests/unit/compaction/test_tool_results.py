@@ -1,11 +1,9 @@
-"""The tool results of a conversation, and what of it the model has answered."""
-
-import pytest
+"""The tool results of a conversation."""
 
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.compaction.ageing.treatments import Place
-from chat_proxy.compaction.tool_results import seen_until, tool_results
-from tests.unit.chat.shapes import Fields, calls, conversation, image, result, says, text, user
+from chat_proxy.compaction.tool_results import tool_results
+from tests.unit.chat.shapes import conversation, image, result, says, text, user
 from tests.unit.compaction.examples import embedded, tool_step
 
 
@@ -35,22 +33,3 @@ def test_a_result_that_the_client_did_not_send_is_left_out() -> None:
     given = conversation(result("1"), result("2"))
 
     assert [it.index for it in tool_results(Conversation(given.messages, [None, 0]))] == [1]
-
-
-@pytest.mark.parametrize(
-    ("messages", "expected"),
-    [
-        ([], 0),
-        ([user(), result("a")], 0),
-        ([user(), says(), user()], 2),
-        ([user(), calls("a", "b"), result("a"), result("b")], 1),
-        ([user(), calls("a"), result("a"), user("wait")], 1),
-        ([user(), calls("a"), result("a"), says(), user()], 4),
-        ([user(), calls("a"), result("a"), calls("b"), result("b")], 3),
-        ([user(), calls("a", "b"), result("a"), says(), result("b")], 1),
-        ([user(), calls("a"), result("a"), says("prefilled")], 1),
-        ([says(), says()], 0),
-    ],
-)
-def test_the_model_has_seen_what_it_answered(messages: list[Fields], expected: int) -> None:
-    assert seen_until(conversation(*messages)) == expected

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 WHOLE_MESSAGE = -1
-NO_BYTES: Mapping["Place", int] = {}
 
 
 class Place(NamedTuple):

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import accumulate
 
+from chat_proxy.caches import cached_once
 from chat_proxy.chat.conversation import (
     Conversation,
     Group,
@@ -48,12 +48,12 @@ class View:
         """Return the view with the tokens of the folded text."""
         return replace(self, fold_tokens=tokens)
 
-    @cached_property
+    @cached_once
     def sums(self) -> list[int]:
         """The running totals of the sizes."""
         return list(accumulate(self.sizes, initial=0))
 
-    @cached_property
+    @cached_once
     def result_sums(self) -> list[int]:
         """The running totals of the sizes of tool results alone."""
         sizes = (
@@ -62,18 +62,18 @@ class View:
         )
         return list(accumulate(sizes, initial=0))
 
-    @cached_property
+    @cached_once
     def news_sums(self) -> list[int]:
         """The running totals of the tokens that say something new."""
         return list(accumulate(self._news, initial=0))
 
-    @cached_property
+    @cached_once
     def result_counts(self) -> list[int]:
         """The running numbers of tool results."""
         results = (message.is_tool_result for message in self.conversation.messages)
         return list(accumulate(results, initial=0))
 
-    @cached_property
+    @cached_once
     def result_news_sums(self) -> list[int]:
         """The running totals of the tokens of tool results that say something new."""
         messages = self.conversation.messages
@@ -81,11 +81,11 @@ class View:
         results = (size if message.is_tool_result else 0 for size, message in sizes)
         return list(accumulate(results, initial=0))
 
-    @cached_property
+    @cached_once
     def _news(self) -> list[int]:
         return list(news_sizes(self.conversation.messages, self.sizes))
 
-    @cached_property
+    @cached_once
     def demand_sums(self) -> list[int]:
         """The running totals of the tokens of what the user demands."""
         return list(accumulate(demand_sizes(self.conversation.messages, self.count), initial=0))
@@ -130,7 +130,7 @@ class View:
         users = sum(self.sizes[index] for index in carried(self.conversation, end))
         return users + self.sums[-1] - self.sums[end]
 
-    @cached_property
+    @cached_once
     def newest_steps(self) -> tuple[Group, ...]:
         """The newest tool calls with their results that the model works with, at most two.
 
@@ -166,7 +166,7 @@ class View:
         end = min(end, answered_until(self.conversation))
         return max(self.folded, before_opening(self.conversation, end))
 
-    @cached_property
+    @cached_once
     def pace(self) -> int:
         """The tokens by which the conversation grows with each request, of late."""
         return pace_of(self.conversation, self.sizes)

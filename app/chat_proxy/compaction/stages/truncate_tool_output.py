@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
+from chat_proxy.caches import cached_once
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.details_blocks import (
     embedded_results,
@@ -124,12 +124,12 @@ class _Truncation:
             if cut is not message:
                 yield index, cut
 
-    @cached_property
+    @cached_once
     def _tools(self) -> dict[int, str]:
         is_needed = self._policy.exempt_tools or self._policy.rules
         return tool_name_of_results(self._conversation) if is_needed else {}
 
-    @cached_property
+    @cached_once
     def _newest(self) -> frozenset[ResultPlace]:
         return newest_results(self._conversation, max(1, self._policy.recent_results))
 

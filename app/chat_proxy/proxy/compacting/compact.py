@@ -211,7 +211,9 @@ class Compaction:
 
     async def _start(self) -> SummaryTask | None:
         tokens = self._outcome.token_count.tokens
-        return await start_for(self._session, self._applied, tokens, self._services.summaries)
+        return await start_for(
+            self._session, self._applied, self._view, tokens, self._services.summaries
+        )
 
     def _option(self, summary: Checkpoint | None) -> FoldOption | None:
         """Return what may be folded; None: the request is sent as it is for now."""

@@ -4,6 +4,7 @@ import asyncio
 from functools import partial
 
 from chat_proxy.compaction.planner.forms import Planner
+from chat_proxy.compaction.planner.view import View
 from chat_proxy.proxy.compacting.open_session import view_of
 from chat_proxy.proxy.session.session import AppliedCheckpoint, CompactionSession
 from chat_proxy.proxy.summaries.draft import Span, SummaryDraft
@@ -35,7 +36,8 @@ async def prepare_summary(
 async def _start(
     session: CompactionSession, applied: AppliedCheckpoint, tokens: int, services: SummaryServices
 ) -> bool:
-    return await start_for(session, applied, tokens, services) is not None
+    view = await view_of(session, applied)
+    return await start_for(session, applied, view, tokens, services) is not None
 
 
 def _is_recent(draft: SummaryDraft, span: Span) -> bool:
@@ -55,6 +57,7 @@ def _is_recent(draft: SummaryDraft, span: Span) -> bool:
 async def start_for(
     session: CompactionSession,
     applied: AppliedCheckpoint,
+    view: View,
     tokens: int,
     services: SummaryServices,
 ) -> SummaryTask | None:
@@ -63,7 +66,6 @@ async def start_for(
     While the prompt fits and nobody waits, a later request uses the summary: until then the prompt
     grows on.
     """
-    view = await view_of(session, applied)
     policy = session.compaction.policy
     growth = max(0, view.trigger - tokens)
     is_awaited = policy.summary.waits_at_trigger and tokens >= view.trigger

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
+from chat_proxy.caches import cached_once
 from chat_proxy.chat.conversation import Conversation, before_opening
 from chat_proxy.chat.message import Message
 from chat_proxy.compaction.checkpoint import index_of
@@ -63,11 +63,11 @@ class SummaryDraft:
         """The unfolded conversation in which spans are counted."""
         return self.applied.unfolded
 
-    @cached_property
+    @cached_once
     def _returned(self) -> ReturnedFold | None:
         return returned_fold(self.conversation, self.session.sign)
 
-    @cached_property
+    @cached_once
     def start(self) -> int:
         """The index of the first message that no summary covers."""
         start = self.conversation.instructions
@@ -83,7 +83,7 @@ class SummaryDraft:
             return checkpoint.summary
         return self._returned.text if self._returned is not None else ""
 
-    @cached_property
+    @cached_once
     def sizes(self) -> list[int]:
         """The tokens of each message as the client sent it."""
         counter = self.session.request_counter

@@ -65,7 +65,7 @@ def job_of(draft: SummaryDraft, span: Span, tokens: int, services: SummaryServic
     return SummaryJob(
         session.compaction.scope,
         history.link_at(end),
-        history.anchors(end).get(end, b""),
+        history.anchor_at(end) or b"",
         end,
         draft.applied.summarised_until if draft.has_previous else 0,
         tokens,

@@ -9,8 +9,7 @@ from functools import partial
 
 from chat_proxy.caches import BoundedDict, LruCache
 from chat_proxy.compaction.checkpoint import Checkpoint
-from chat_proxy.compaction.recognition.align import covers
-from chat_proxy.compaction.recognition.digests import Covered, Digester
+from chat_proxy.compaction.recognition.digests import Covered
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.session.recognition.anchors import Anchors
 from chat_proxy.proxy.session.recognition.history import History
@@ -50,16 +49,9 @@ def _covers(
     missing = checkpoint.until - (seam - history.instructions)
     if checkpoint.folded_until and checkpoint.folded_until <= missing:
         return False
-    candidate, digester = history.candidate(seam), Digester(history.key)
-    folded = max(0, checkpoint.folded_until - missing)
-    return covers(
-        checkpoint.covered,
-        checkpoint.until,
-        candidate,
-        digester,
-        folded,
-        is_continued=checkpoint.covered.name in continued,
-    )
+    covered, folded = checkpoint.covered, max(0, checkpoint.folded_until - missing)
+    is_continued = covered.name in continued
+    return history.is_covered(covered, checkpoint.until, seam, folded, is_continued=is_continued)
 
 
 def _trails_of(history: History, last: int, most: int = TRAILS) -> list[bytes]:
@@ -70,7 +62,7 @@ def _trails_of(history: History, last: int, most: int = TRAILS) -> list[bytes]:
 
 def _marks_of(history: History, until: int) -> tuple[Covered, bytes | None]:
     """Return the digests of the messages before a seam, and its anchor if it has one."""
-    return history.covered(until), history.anchors(until, until - 1).get(until)
+    return history.covered(until), history.anchor_at(until)
 
 
 class Checkpoints:
@@ -172,9 +164,7 @@ class Checkpoints:
         missing = checkpoint.until - (seam - history.instructions)
         alike = replace(checkpoint.shifted(-missing), missing=checkpoint.missing + missing)
         if not missing:
-            key = scope.key(self.store, kind)
-            root = page_of(key, history.root_at(seam))
-            self._remember(root + own_of(key, history.link_at(seam)), b"", alike)
+            self._remember(self._address_at(scope, history, seam, kind), b"", alike)
         return alike.shifted(history.instructions)
 
     def was_unmarked(self, tenant: str, fingerprint: bytes, kind: str) -> bool:
@@ -201,9 +191,8 @@ class Checkpoints:
     ) -> bool:
         """Store a checkpoint, even if the caller is cancelled; return whether the store has it."""
         until = checkpoint.until
-        link, root = history.link_at(until), history.root_at(until)
         stored = checkpoint.shifted(-history.instructions)
-        address = scope.address(self.store, kind, link, root)
+        address = self._address_at(scope, history, until, kind)
         return await self._keep(scope, kind, address, stored, partial(_marks_of, history, until))
 
     async def _keep(
@@ -239,6 +228,9 @@ class Checkpoints:
         if anchor is not None:
             await self._anchors.add(scope, kind, anchor, address, KEPT_SECONDS)
         return await self.store.put(kind, address, row, KEPT_SECONDS, scope.tenant)
+
+    def _address_at(self, scope: Scope, history: History, seam: int, kind: str) -> bytes:
+        return scope.address(self.store, kind, history.link_at(seam), history.root_at(seam))
 
     def address(self, scope: Scope, link: bytes, kind: str) -> bytes:
         """Return a history's address, unique among all that share the store."""

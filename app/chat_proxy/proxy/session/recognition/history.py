@@ -100,6 +100,10 @@ class History:
                 found[seam] = self.anchor_of(said)
         return found
 
+    def anchor_at(self, seam: int) -> bytes | None:
+        """Return the anchor of one seam, None if too little was spoken before it."""
+        return self.anchors(seam, seam - 1).get(seam)
+
     def trail(self, seam: int) -> bytes:
         """Return the hash of the last messages before a seam, results included."""
         end = seam - self.instructions
@@ -134,8 +138,20 @@ class History:
     def continues(self, other: "History", end: int, seam: int) -> bool:
         """Return whether the messages before a seam say the same as another's before `end`."""
         until, folded = end - other.instructions, seam - self.instructions
-        candidate = self.candidate(seam)
-        return covers(other.covered(end), until, candidate, Digester(self.key), folded)
+        return self.is_covered(other.covered(end), until, seam, folded)
+
+    def is_covered(
+        self,
+        covered: Covered,
+        until: int,
+        seam: int,
+        folded: int,
+        *,
+        is_continued: bool = False,
+    ) -> bool:
+        """Return whether digests of `until` messages cover those before a seam (`covers`)."""
+        candidate, digester = self.candidate(seam), Digester(self.key)
+        return covers(covered, until, candidate, digester, folded, is_continued=is_continued)
 
     def _text_of(self, position: int) -> str:
         return self._result_texts(position, position + 1).get(0, "")
