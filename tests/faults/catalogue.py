@@ -510,6 +510,11 @@ SECURITY = (
     ),
     Row("F21", "data at rest", "private files; a purge leaves nothing"),
     Row("F22", "the supply chain", "pinned, few, no network at import, the same wheel twice"),
+    Row(
+        "F23",
+        "keys in vendors' headers, alone or beside another",
+        "all that are sent on make the tenant; discovery and side-queries carry them too",
+    ),
 )
 
 ROWS = (*CLIENT, *UPSTREAM, *SUMMARY, *STORE, *PROCESS, *SECURITY)

@@ -27,8 +27,48 @@ _SENT_ON = frozenset(
 )
 _SENT_ON_PREFIXES = (b"x-", b"openai-", b"anthropic-", b"helicone-", b"cf-aig-")
 
+# Headers that carry a key. All of them make the tenant, and they pass together or not at all.
+_CREDENTIALS = frozenset(
+    {
+        b"authorization",
+        b"api-key",
+        b"cf-aig-authorization",
+        b"helicone-auth",
+        b"x-api-key",
+        b"x-auth",
+        b"x-auth-token",
+        b"x-bf-vk",
+        b"x-functions-key",
+        b"x-goog-api-key",
+        b"x-key",
+        b"x-litellm-api-key",
+        b"x-litellm-key",
+        b"x-portkey-virtual-key",
+        b"x-token",
+    }
+)
+# What vendors call such headers. One too many costs a shared prefix, one too few a secret.
+_CREDENTIAL_SUFFIXES = (
+    b"-access-key",
+    b"-access-token",
+    b"-api-key",
+    b"-api-token",
+    b"-apikey",
+    b"-auth",
+    b"-auth-key",
+    b"-auth-token",
+    b"-authorization",
+    b"-credential",
+    b"-credentials",
+    b"-password",
+    b"-secret",
+    b"-secret-key",
+    b"-security-token",
+    b"-subscription-key",
+)
+
 # Set by the proxy itself, or private between the client and the proxy.
-_KEPT_BACK = frozenset({b"x-api-key", b"x-real-ip", b"x-request-id", b"x-client-ip"})
+_KEPT_BACK = frozenset({b"x-real-ip", b"x-request-id", b"x-client-ip"})
 _KEPT_BACK_PREFIXES = (b"x-forwarded-", b"x-chat-proxy-", b"x-original-", b"x-envoy-")
 
 _HOP_BY_HOP = frozenset(
@@ -50,8 +90,25 @@ _NOT_ANSWERED = _HOP_BY_HOP | {b"date", b"server", b"set-cookie", b"alt-svc", b"
 _NOT_ANSWERED_PREFIXES = (b"x-chat-proxy-", b"access-control-")
 
 
+@lru_cache(REMEMBERED_NAMES)
+def _is_credential(name: bytes) -> bool:
+    """Return whether a header of this name carries a key."""
+    return name in _CREDENTIALS or (
+        name.endswith(_CREDENTIAL_SUFFIXES)
+        and name.startswith(_SENT_ON_PREFIXES)
+        and not name.startswith(_KEPT_BACK_PREFIXES)
+    )
+
+
+def credentials_in(headers: RawHeaders) -> RawHeaders:
+    """Return the client's headers that carry a key and that may be sent to the upstream."""
+    carried = [header for header in headers if _is_credential(header[0])]
+    named = _hop_by_hop_in(headers)
+    return [header for header in carried if header[0] not in named] if named else carried
+
+
 def forwarded_headers(headers: RawHeaders) -> RawHeaders:
-    """Return the client's headers that are sent to the upstream."""
+    """Return the client's headers that are sent to the upstream, without its credentials."""
     passing = [header for header in headers if _is_sent_on(header[0])]
     named = _hop_by_hop_in(headers)
     return [header for header in passing if header[0] not in named] if named else passing
@@ -77,6 +134,7 @@ def _is_sent_on(name: bytes) -> bool:
         name.startswith(_SENT_ON_PREFIXES)
         and name not in _KEPT_BACK
         and not name.startswith(_KEPT_BACK_PREFIXES)
+        and not _is_credential(name)
     )
 
 

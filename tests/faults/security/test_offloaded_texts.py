@@ -115,7 +115,14 @@ async def test_f20_the_same_text_has_another_id_for_another_tenant() -> None:
     assert names[0] != names[1]
 
 
-async def cut_result(proxy: Proxy, model: FakeModel, tool: str, key: str = ALICE) -> str:
+async def cut_result(
+    proxy: Proxy,
+    model: FakeModel,
+    tool: str,
+    key: str = ALICE,
+    *,
+    headers: dict[str, str] | None = None,
+) -> str:
     """Send a result that is too long; return the id by which the upstream is told of it."""
     call: Fields = {"id": tool, "type": "function", "function": {"name": tool, "arguments": "{}"}}
     messages = [
@@ -123,14 +130,16 @@ async def cut_result(proxy: Proxy, model: FakeModel, tool: str, key: str = ALICE
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": tool, "content": LONG + tool},
     ]
-    await send(proxy, key, messages)
+    await send(proxy, key, messages, headers)
     cut = json.loads(model.requests[-1].body)["messages"][-1]["content"]
     (name,) = set(ID.findall(cut))
     return str(name)
 
 
-async def send(proxy: Proxy, key: str, messages: list[Any]) -> None:
-    async with http_client(proxy, headers=bearer(key)) as client:
+async def send(
+    proxy: Proxy, key: str, messages: list[Any], headers: dict[str, str] | None = None
+) -> None:
+    async with http_client(proxy, headers=headers or bearer(key)) as client:
         answer = await client.post(CHAT, json={"model": "fake", "messages": messages})
     assert answer.status_code == 200
 

@@ -2,7 +2,7 @@
 
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from urllib.parse import unquote_to_bytes
 
@@ -10,48 +10,51 @@ from chat_proxy.caches import BoundedDict
 from chat_proxy.errors import InvalidApiKey
 from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.routing.caller import ANONYMOUS, Caller
+from chat_proxy.upstream.header_rules import credentials_in
 
 REMEMBERED_CALLERS = 1_000
 REMEMBERED_BYTES = 1_024
 
-_CREDENTIALS = (b"authorization", b"x-api-key")
+# The headers in which the proxy's own keys are accepted; they have one meaning.
+_OWN_HEADERS = (b"authorization", b"x-api-key")
+_OWN = b"authorization"
 _KEY_IN_QUERY = re.compile(rb"(?i)(?:^|[&;])(?:api[-_]?key|key|(?:access[-_]?)?token)=")
 
 
 class Gate:
     """Identify callers: by one of the proxy's keys if any are set, else by the key they send.
 
-    Callers are cached by their whole credential header, at most REMEMBERED_CALLERS of them; only a
-    request with the same header finds an entry.
+    The tenant is the hash of all credentials that the upstream gets. Callers are cached by their
+    credential headers, at most REMEMBERED_CALLERS; only a request with the same headers finds one.
     """
 
     def __init__(self, keys: Iterable[str]) -> None:
         self._digests = [sha256(key.encode()).digest() for key in keys]
-        # Keyed by the header itself: hashing a key costs more than this lookup.
-        self._known: BoundedDict[tuple[bytes, bytes], Caller] = BoundedDict(REMEMBERED_CALLERS)
+        # Keyed by the headers themselves: hashing a key costs more than this lookup.
+        self._known: BoundedDict[tuple[tuple[bytes, bytes], ...], Caller] = BoundedDict(
+            REMEMBERED_CALLERS
+        )
 
     def caller(self, headers: RawHeaders, query: bytes = b"") -> Caller:
         """Return the caller, or raise InvalidApiKey."""
         if query and _KEY_IN_QUERY.search(unquote_to_bytes(query)):
             raise InvalidApiKey("Send the API key as a header: addresses end up in logs.")
-        carried = [header for header in headers if header[0] in _CREDENTIALS]
-        if len(carried) != 1:
-            return self._identify(carried)
-        caller = self._known.get(carried[0])
+        carried = tuple(credentials_in(headers))
+        caller = self._known.get(carried)
         if caller is None:
             caller = self._identify(carried)
-            if len(carried[0][1]) <= REMEMBERED_BYTES:
-                self._known.put(carried[0], caller)
+            if sum(len(value) for _, value in carried) <= REMEMBERED_BYTES:
+                self._known.put(carried, caller)
         return caller
 
-    def _identify(self, carried: RawHeaders) -> Caller:
-        credential = _only_credential(carried) if carried else b""
-        digest = sha256(credential) if credential else None
-        if self._digests and not (digest and self._is_known(digest.digest())):
-            raise InvalidApiKey
-        if digest is None:
-            return ANONYMOUS
-        return Caller(digest.hexdigest(), [] if self._digests else carried)
+    def _identify(self, carried: tuple[tuple[bytes, bytes], ...]) -> Caller:
+        keys = _keys_by_header(carried)
+        if self._digests:
+            digest = sha256(keys.get(_OWN, b""))
+            if _OWN not in keys or not self._is_known(digest.digest()):
+                raise InvalidApiKey
+            return Caller(digest.hexdigest(), [])
+        return Caller(_tenant_of(keys), list(carried)) if keys else ANONYMOUS
 
     def _is_known(self, digest: bytes) -> bool:
         """Return whether a key has this digest; compare all, so that timing reveals nothing."""
@@ -70,14 +73,25 @@ class AdminGate:
             self._gate.caller(headers)
 
 
-def _only_credential(carried: RawHeaders) -> bytes:
-    """Return the credential that was sent; raise InvalidApiKey if there are different ones."""
-    if len(carried) == 1:
-        return _bare(carried[0][1])
-    credentials = {_bare(value) for _, value in carried}
-    if len(credentials) > 1:
-        raise InvalidApiKey("Several different API keys were sent.")
-    return credentials.pop()
+def _keys_by_header(carried: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Return the key in each header; raise InvalidApiKey if there are different ones in one."""
+    keys: dict[bytes, bytes] = {}
+    for name, value in carried:
+        kind, key = _OWN if name in _OWN_HEADERS else name, _bare(value)
+        if keys.setdefault(kind, key) != key:
+            raise InvalidApiKey("Several different API keys were sent.")
+    return {kind: key for kind, key in keys.items() if key}
+
+
+def _tenant_of(keys: Mapping[bytes, bytes]) -> str:
+    """Return the hash of all keys; of one key alone, whatever header it came in.
+
+    No header has a NUL in it, so that different keys never run together.
+    """
+    if len(set(keys.values())) == 1:
+        return sha256(next(iter(keys.values()))).hexdigest()
+    parts = [part for header in sorted(keys.items()) for part in header]
+    return sha256(b"\0".join(parts)).hexdigest()
 
 
 def _bare(value: bytes) -> bytes:
