@@ -204,8 +204,7 @@ UPSTREAM = (
     Row(
         "B17",
         "5xx, also as HTML",
-        "passed byte for byte; the breaker counts 502, 503 and 504, but no plain 500, "
-        "which one request alone may cause",
+        "passed byte for byte; the breaker counts none, as one request alone may cause it",
     ),
     Row(
         "B18",
@@ -257,7 +256,7 @@ UPSTREAM = (
     ),
     Row(
         "B27",
-        "five failures in a row",
+        "five failed connections or resets in a row",
         "503 `upstream_unavailable` with Retry-After within 10 ms, one in ten still tries; "
         "one probe after 30 s, doubled up to 300 s; `upstream_breakers_open`",
     ),
@@ -280,7 +279,8 @@ SUMMARY = (
     Row(
         "C2",
         "a summary model that refuses, fails or is away",
-        "the original goes on at once; Retry-After is kept by all; after five failures nobody asks",
+        "the original goes on at once; a tenant keeps Retry-After in all its chats, "
+        "and asks no more after five failures",
     ),
     Row(
         "C3",
@@ -514,6 +514,11 @@ SECURITY = (
         "F23",
         "keys in vendors' headers, alone or beside another",
         "all that are sent on make the tenant; discovery and side-queries carry them too",
+    ),
+    Row(
+        "F24",
+        "503s, 429s, garbage or silence for one tenant",
+        "no breaker opens for another: neither for its chats nor for its summaries",
     ),
 )
 

@@ -1,8 +1,8 @@
 """A circuit breaker for each upstream: after repeated failures, calls are refused for a while.
 
-Only signs that the upstream is unreachable count: failed connections, broken or missing answers,
-and 502, 503, 504. A plain 500 is an answer: one client's poisonous request must not shut out all
-others.
+Only signs that the upstream is unreachable count: failed connections and resets. Whatever the
+upstream says is an answer, 503 too, and one that takes too long may be the request's own fault:
+what one tenant asks for must not shut out the others.
 """
 
 import time

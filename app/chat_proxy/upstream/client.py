@@ -110,15 +110,16 @@ class Upstream:
                 connection = await pool.send(target, message, fresh=True)
             reply = Reply(connection, pool.idle, retried=retried)
         except httpx.TransportError as error:
-            breaker.failed()
-            raise our_error(error) from error
+            ours = our_error(error)
+            if isinstance(ours, _UNREACHABLE):
+                breaker.failed()
+            else:
+                breaker.probe_cancelled()
+            raise ours from error
         except BaseException:
             breaker.probe_cancelled()
             raise
-        if reply.status in (502, 503, 504):
-            breaker.failed()
-        else:
-            breaker.succeeded()
+        breaker.succeeded()
         return reply
 
     async def fetch(self, method: str, url: str, headers: RawHeaders) -> httpx.Response:
@@ -179,6 +180,14 @@ def our_error(error: httpx.TransportError) -> errors.UpstreamError:
     return errors.UpstreamError()
 
 
+# What opens the breaker: the same for every tenant, whatever was asked.
+_UNREACHABLE = (
+    errors.UpstreamDnsError,
+    errors.UpstreamTlsError,
+    errors.UpstreamConnectTimeout,
+    errors.UpstreamConnectError,
+    errors.UpstreamReset,
+)
 # Read from the top: the first match is taken, so special errors come before general ones.
 _MEANINGS: tuple[tuple[type[httpx.TransportError], type[errors.UpstreamError]], ...] = (
     (NameNotResolved, errors.UpstreamDnsError),

@@ -35,7 +35,6 @@ async def test_b12_pings_can_be_turned_off() -> None:
 
 
 async def test_b12_silence_before_the_headers_is_a_504() -> None:
-    """The limit also counts against the upstream."""
     async with meeting(Says(then="stay"), upstream=QUICK) as they:
         answer = await they.stream()
 

@@ -125,8 +125,8 @@ async def failed_five_times(trouble: Trouble) -> None:
         assert outcome(answered) in ("failed-open", "built")
 
 
-async def test_after_five_failures_nobody_asks_this_model() -> None:
-    """FAULTS C2: the breaker is the model's, whoever the conversations belong to."""
+async def test_after_five_failures_no_chat_of_the_tenant_asks_this_model() -> None:
+    """FAULTS C2: the breaker is the tenant's for this model, whichever chat failed."""
     async with troubled(failing(500)) as trouble:
         await failed_five_times(trouble)
 

@@ -1,10 +1,8 @@
 """Send a call to its upstream and relay the answer, under the deadlines of the request."""
 
-import asyncio
 from dataclasses import dataclass, replace
 
 from chat_proxy.errors import (
-    UpstreamError,
     UpstreamFirstByteTimeout,
     UpstreamInvalidResponse,
     UpstreamRedirect,
@@ -66,13 +64,7 @@ async def send_and_relay(
         UpstreamFirstByteTimeout,
     )
     try:
-        try:
-            reply = await forwarding.upstream.send(call)
-        except asyncio.CancelledError:
-            # An answer that does not come in time counts against the upstream.
-            if isinstance(context.cancellation.reason, UpstreamError):
-                forwarding.upstream.breakers.of(call.base_url).failed()
-            raise
+        reply = await forwarding.upstream.send(call)
         context.record.upstream_answered()
         context.record.retried = reply.retried
         try:

@@ -48,7 +48,8 @@ async def _answer(
 ) -> Completion:
     jobs, metrics = services.jobs, services.metrics
     rejected = jobs.rejected_fields.get(summary_model.name) or frozenset()
-    breaker = jobs.breakers.of(summary_model.name)
+    # By tenant: a refusal may concern its key alone. The upstream's own breaker is for all.
+    breaker = jobs.breakers.of(f"{summary_model.name} {compaction.tenant}")
     try:
         breaker.check()
     except UpstreamUnavailable as closed:

@@ -36,7 +36,7 @@ class SummaryModel:
 
     @property
     def name(self) -> str:
-        """The key of its circuit breaker and of the fields that it refuses."""
+        """The key of the fields that it refuses and, with the tenant, of its circuit breaker."""
         return f"{self.base_url} {self.model}"
 
 
