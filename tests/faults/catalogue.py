@@ -520,6 +520,11 @@ SECURITY = (
         "503s, 429s, garbage or silence for one tenant",
         "no breaker opens for another: neither for its chats nor for its summaries",
     ),
+    Row(
+        "F25",
+        "a text that another tenant has sent",
+        "takes as long as one that nobody has sent: caches by content have a salt per tenant",
+    ),
 )
 
 ROWS = (*CLIENT, *UPSTREAM, *SUMMARY, *STORE, *PROCESS, *SECURITY)

@@ -60,7 +60,7 @@ class Forward:
             refuse_forms_but_uploads(context)
         body = await self._reader.read_body(context, client)
         path = self._path(client).removeprefix("/v1")
-        route = await self._model_route(body)
+        route = await self._model_route(body, context)
         await client.watch(context, forward(path, body, route, context, self._forwarding))
 
     def _path(self, client: AsgiClient) -> str:
@@ -68,12 +68,12 @@ class Forward:
         is_below = self.route.endswith("/")
         return client.raw_path.decode("ascii") if is_below else self.route
 
-    async def _model_route(self, body: bytes) -> ModelRoute:
+    async def _model_route(self, body: bytes, context: RequestContext) -> ModelRoute:
         """Return the model's route if models have their own upstreams, else the common one."""
         if not self._model_routes.have_own_upstreams or not body:
             return self._model_routes.of("")
         try:
-            return self._model_routes.of((await self._reader.parse(body)).model)
+            return self._model_routes.of((await self._reader.parse(body, context)).model)
         except (InvalidJson, InvalidJsonRoot, InvalidEncoding):
             return self._model_routes.of("")
 

@@ -7,6 +7,7 @@ from chat_proxy.chat.body.request import ChatRequest, RequestLimits, read_reques
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.lifecycle.admission import Admission
 from chat_proxy.proxy.request_context import RequestContext
+from chat_proxy.proxy.routing.caller import salt_of
 from chat_proxy.routes.front.asgi_client import AsgiClient
 
 # Parsing takes longer than other looks at a body.
@@ -51,26 +52,27 @@ class RequestReader:
         body = self._take_body(context, client)
         if body is None:
             body = await self._wait_for_body(context, client)
+        salt = salt_of(context.caller.tenant)
         if len(body) <= INLINE_BYTES:  # as most are: without a coroutine in between
-            request = read_request(body, self._limits, self._prefixes)
+            request = read_request(body, self._limits, self._prefixes, salt)
         else:
-            request = await parse(body, self._limits, self._prefixes)
+            request = await parse(body, self._limits, self._prefixes, salt)
         context.record.repeats_keys = request.body is not body
         context.record.has_lone_surrogates = request.has_lone_surrogates
         return request
 
     async def read_once(self, context: RequestContext, client: AsgiClient) -> ChatRequest:
         """Return a request that is not expected to come again, longer."""
-        return await self.parse(await self.read_body(context, client))
+        return await self.parse(await self.read_body(context, client), context)
 
-    async def parse(self, body: bytes) -> ChatRequest:
+    async def parse(self, body: bytes, context: RequestContext) -> ChatRequest:
         """Parse a body, or raise the BadRequest that says why it cannot be parsed."""
-        return await parse(body, self._limits)
+        return await parse(body, self._limits, salt=salt_of(context.caller.tenant))
 
 
 async def parse(
-    body: bytes, limits: RequestLimits, prefixes: BodyPrefixes | None = None
+    body: bytes, limits: RequestLimits, prefixes: BodyPrefixes | None = None, salt: int = 0
 ) -> ChatRequest:
     """Parse a body, or raise the BadRequest that says why it cannot be parsed."""
-    work = partial(read_request, body, limits, prefixes)
+    work = partial(read_request, body, limits, prefixes, salt)
     return await run_inline_or_in_thread(work, len(body), INLINE_BYTES)

@@ -90,10 +90,10 @@ def _ranks(file: Path, sha256: str) -> dict[bytes, int]:
 class TiktokenCounter:
     """Counts texts with one encoding; before `load` counts are estimates (`is_loaded` is False).
 
-    The cache is keyed by the 64-bit hash of a text, salted for each process, and bounded by
-    `max_texts`: a collision is practically impossible and would cost a wrong count. With
+    The cache is keyed by the 64-bit hash of a text, salted for each process and each tenant, and
+    bounded by `max_texts`: a collision is practically impossible and would cost a wrong count. With
     `single_digits` each digit is a separate token. Both kinds of counter share the encoding in
-    memory, but not the cache.
+    memory, but not the cache. `SaltedCounter` counts for a tenant.
     """
 
     def __init__(
@@ -123,13 +123,13 @@ class TiktokenCounter:
                 self.failure = str(error)
         return self.is_loaded
 
-    def known(self, text: str) -> int | None:
+    def known(self, text: str, salt: int = 0) -> int | None:
         """Return the count if the text was counted before, else None."""
-        return self._known.recall(hash(text))
+        return self._known.recall(hash(text) ^ salt)
 
-    def count(self, text: str) -> int:
+    def count(self, text: str, salt: int = 0) -> int:
         """Return the tokens of the text; count long texts that are not `known` in a thread."""
-        return self._count(text, hash(text))
+        return self._count(text, hash(text) ^ salt)
 
     def _count(self, text: str, key: int) -> int:
         if self._encoding is None:
@@ -146,11 +146,13 @@ class TiktokenCounter:
         assert counts is not None
         return counts
 
-    def counts_within(self, texts: list[str], max_cold_chars: int | None) -> list[int] | None:
+    def counts_within(
+        self, texts: list[str], max_cold_chars: int | None, salt: int = 0
+    ) -> list[int] | None:
         """Return the tokens of each text; None if more than `max_cold_chars` are not cached."""
         if self._encoding is None:
             return [*map(rough_tokens, texts)]
-        keys = [*map(hash, texts)]
+        keys = [key ^ salt for key in map(hash, texts)]
         found = [*map(self._known.young.get, keys)]
         if None not in found:
             return cast("list[int]", found)
@@ -177,6 +179,43 @@ class TiktokenCounter:
             count = work()
             self._known.remember(key, count)
         return count
+
+
+class SaltedCounter:
+    """A counter for one tenant: what others have counted is counted anew."""
+
+    __slots__ = ("_counter", "_salt")
+
+    def __init__(self, counter: TiktokenCounter, salt: int) -> None:
+        self._counter = counter
+        self._salt = salt
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether counts come from the tokenizer and are not estimates."""
+        return self._counter.is_loaded
+
+    def known(self, text: str) -> int | None:
+        """Return the count if the tenant's text was counted before, else None."""
+        return self._counter.known(text, self._salt)
+
+    def count(self, text: str) -> int:
+        """Return the tokens of the text."""
+        return self._counter.count(text, self._salt)
+
+    def counts(self, texts: list[str]) -> list[int]:
+        """Return the tokens of each text."""
+        counts = self.counts_within(texts, None)
+        assert counts is not None
+        return counts
+
+    def counts_within(self, texts: list[str], max_cold_chars: int | None) -> list[int] | None:
+        """Return the tokens of each text; None if more than `max_cold_chars` are not cached."""
+        return self._counter.counts_within(texts, max_cold_chars, self._salt)
+
+    def remembered(self, key: Hashable, work: Callable[[], int]) -> int:
+        """Return the tenant's cached result for the key, else that of `work`."""
+        return self._counter.remembered((self._salt, key), work)
 
 
 def _tokens(encoding: tiktoken.Encoding, piece: str) -> int:

@@ -15,6 +15,7 @@ from chat_proxy.proxy.sizing.tokenizers import Tokenizers
 from chat_proxy.tokens.counter import Definitions, RequestCount, count_request, count_within
 from chat_proxy.tokens.overheads import CountingRules, rules_for
 from chat_proxy.tokens.tiktoken_counter import TiktokenCounter
+from chat_proxy.tokens.token_counter import TokenCounter
 from tests.unit.chat.shapes import turn
 
 Fields = dict[str, Any]
@@ -35,7 +36,7 @@ def conversation_in(request: ChatRequest) -> Conversation:
     return request.conversation
 
 
-def anew(request: ChatRequest, counter: TiktokenCounter, rules: CountingRules) -> RequestCount:
+def anew(request: ChatRequest, counter: TokenCounter, rules: CountingRules) -> RequestCount:
     messages = conversation_in(request).messages
     return count_request(messages, request.fields.get("tools"), counter, rules)
 

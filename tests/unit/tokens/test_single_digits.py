@@ -145,7 +145,7 @@ async def test_an_encoding_is_built_once_for_both_ways(monkeypatch: pytest.Monke
     load_encoding.cache_clear()
     tokenizers = Tokenizers()
 
-    by_digit = tokenizers.of(CountingRules("cl100k_base", single_digits=True))
+    by_digit = tokenizers.of(CountingRules("cl100k_base", single_digits=True))._counter
     plain = await tokenizers.loaded("cl100k_base")
     await tokenizers.close()
 

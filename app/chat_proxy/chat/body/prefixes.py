@@ -47,22 +47,23 @@ NOTHING: Final = BodyPrefix()
 
 
 class BodyPrefixes:
-    """The prefixes of recent bodies, bounded by `max_blocks` and shared by all tenants.
+    """The prefixes of recent bodies, bounded by `max_blocks`.
 
     The key is a chain of 64-bit hashes over the blocks, salted for each process, so a collision is
-    practically impossible. An entry is found only by a body that begins with the same bytes; it
-    holds positions, message features and the options in front of the messages, but no message.
+    practically impossible. It begins with the salt of a tenant: an entry is found only by a body of
+    the same tenant that begins with the same bytes. An entry holds positions, message features and
+    the options in front of the messages, but no message.
     """
 
     def __init__(self, max_blocks: int = MAX_BLOCKS) -> None:
         self._known: GenerationCache[BodyPrefix] = GenerationCache(max_blocks)
 
-    def find(self, body: bytes) -> BodyPrefix:
-        """Return the longest known prefix of the body."""
+    def find(self, body: bytes, salt: int = 0) -> BodyPrefix:
+        """Return the longest known prefix of a tenant's body."""
         if len(body) < BLOCK_BYTES:
             return NOTHING
         found = NOTHING
-        for key in _keys(body) if len(body) <= MAX_BODY_BYTES else ():
+        for key in _keys(body, salt) if len(body) <= MAX_BODY_BYTES else ():
             known = self._known.recall(key)
             if known is None:
                 break
@@ -70,7 +71,9 @@ class BodyPrefixes:
                 found = known
         return found
 
-    def learn(self, body: bytes, fields: Fields, prefix: BodyPrefix = NOTHING) -> BodyPrefix:
+    def learn(
+        self, body: bytes, fields: Fields, prefix: BodyPrefix = NOTHING, salt: int = 0
+    ) -> BodyPrefix:
         """Store a longer prefix if the body has grown by a block; return the longest known one.
 
         `fields` are those parsed after the known prefix, or all fields without one.
@@ -83,7 +86,7 @@ class BodyPrefixes:
             if prefix.messages:
                 self._known.remember(prefix.key, prefix._replace(body_bytes=len(body)))
             return prefix
-        *path, last = islice(_keys(body), blocks)
+        *path, last = islice(_keys(body, salt), blocks)
         for key in path:
             if self._known.recall(key) is None:
                 self._known.remember(key, NOTHING)
@@ -92,9 +95,9 @@ class BodyPrefixes:
         return longer
 
 
-def _keys(body: bytes) -> Iterator[int]:
+def _keys(body: bytes, salt: int) -> Iterator[int]:
     """Yield the key of the body's first block, then of its first two blocks, and so on."""
-    key = 0
+    key = salt
     for start in range(0, len(body) - BLOCK_BYTES + 1, BLOCK_BYTES):
         key = hash((key, body[start : start + BLOCK_BYTES]))
         yield key

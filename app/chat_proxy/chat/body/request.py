@@ -49,8 +49,11 @@ class ChatRequest:
         fields: dict[str, Any],
         has_lone_surrogates: bool = False,
         next_prefix: BodyPrefix = NOTHING,
+        salt: int = 0,
     ) -> None:
         self.body = body
+        self.salt = salt
+        """The salt of the tenant: what is cached by content is found only with the same one."""
         self.options = fields
         """All fields; without the messages if only the last ones were parsed."""
         self.has_lone_surrogates = has_lone_surrogates
@@ -86,10 +89,11 @@ class PrefixedRequest(ChatRequest):
         beginning: BodyPrefix,
         rest: list[dict[str, Any]],
         next_prefix: BodyPrefix,
+        salt: int,
     ) -> None:
         self._beginning = beginning
         self._grown = PrefixedConversation(beginning, rest, partial(_messages_in, body))
-        super().__init__(body, options, next_prefix=next_prefix)
+        super().__init__(body, options, next_prefix=next_prefix, salt=salt)
 
     @cached_once
     def fields(self) -> dict[str, Any]:
@@ -108,30 +112,30 @@ def _messages_in(body: bytes) -> list[dict[str, Any]]:
 
 
 def read_request(
-    body: bytes, limits: RequestLimits, prefixes: BodyPrefixes | None = None
+    body: bytes, limits: RequestLimits, prefixes: BodyPrefixes | None = None, salt: int = 0
 ) -> ChatRequest:
     """Return the parsed request, or raise the BadRequest that explains why it is invalid.
 
-    A body with a known prefix is parsed only after that prefix.
+    A body with a known prefix is parsed only after that prefix. The salt is that of the tenant.
     """
     text = body.removeprefix(BYTE_ORDER_MARK)
     _check_elements(text, limits.max_elements)
     if len(text) > STEPWISE_BYTES:
-        return _read_stepwise(text, body, limits)
+        return _read_stepwise(text, body, limits, salt)
     if prefixes is not None and text is body and len(body) >= BLOCK_BYTES:
-        grown = _read_after_prefix(body, limits, prefixes)
-        return grown or _read_whole(text, body, limits, prefixes)
-    return _read_whole(text, body, limits)
+        grown = _read_after_prefix(body, limits, prefixes, salt)
+        return grown or _read_whole(text, body, limits, prefixes, salt)
+    return _read_whole(text, body, limits, None, salt)
 
 
 def _read_after_prefix(
-    body: bytes, limits: RequestLimits, prefixes: BodyPrefixes
+    body: bytes, limits: RequestLimits, prefixes: BodyPrefixes, salt: int
 ) -> ChatRequest | None:
     """Parse what follows a known prefix; None if the whole body must be parsed.
 
     The remainder parses from there if and only if the whole body does.
     """
-    prefix = prefixes.find(body)
+    prefix = prefixes.find(body, salt)
     if prefix is NOTHING or not prefix.messages:
         return None
     remainder = INSIDE + body[prefix.end :]
@@ -148,12 +152,12 @@ def _read_after_prefix(
     del options["messages"]
     if _limit_error(prefix.messages + len(rest), options.get("n"), limits):
         return None
-    next_prefix = prefixes.learn(body, fields, prefix)
-    return PrefixedRequest(body, options, prefix, rest, next_prefix)
+    next_prefix = prefixes.learn(body, fields, prefix, salt)
+    return PrefixedRequest(body, options, prefix, rest, next_prefix, salt)
 
 
 def _read_whole(
-    text: bytes, body: bytes, limits: RequestLimits, prefixes: BodyPrefixes | None = None
+    text: bytes, body: bytes, limits: RequestLimits, prefixes: BodyPrefixes | None, salt: int
 ) -> ChatRequest:
     fields, refusal = parse(text)
     _check_structure(fields, limits, text)
@@ -164,15 +168,15 @@ def _read_whole(
         if may_repeat_a_key(text, fields):
             fields, body = with_single_keys(text, fields, body)
     elif prefixes is not None and not refusal:
-        next_prefix = prefixes.learn(body, fields)
-    return ChatRequest(body, fields, "surrogate" in refusal, next_prefix)
+        next_prefix = prefixes.learn(body, fields, NOTHING, salt)
+    return ChatRequest(body, fields, "surrogate" in refusal, next_prefix, salt)
 
 
-def _read_stepwise(text: bytes, body: bytes, limits: RequestLimits) -> ChatRequest:
+def _read_stepwise(text: bytes, body: bytes, limits: RequestLimits, salt: int) -> ChatRequest:
     """Parse a large body in many short steps; orjson would hold the GIL for the whole of it."""
     fields, is_settled = settled(text, stepwise=True)
     _check_structure(fields, limits, text)
-    return ChatRequest(serialise_ascii(fields) if is_settled else body, fields)
+    return ChatRequest(serialise_ascii(fields) if is_settled else body, fields, salt=salt)
 
 
 def _check_structure(fields: object, limits: RequestLimits, text: bytes) -> None:

@@ -31,7 +31,7 @@ def command_in(request: ChatRequest) -> Command | None:
     end = _end_without_commands(conversation.fields)
     fields = {**request.fields, "messages": conversation.fields[:end]}
     body = splice(request.body, range(end), request.fields)
-    return Command(request, ChatRequest(body, fields), instruction)
+    return Command(request, ChatRequest(body, fields, salt=request.salt), instruction)
 
 
 def _end_without_commands(messages: Sequence[dict[str, Any]]) -> int:

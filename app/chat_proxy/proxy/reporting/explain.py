@@ -35,7 +35,7 @@ KINDS = (
 async def explain(compaction: CompactionRequest, services: CompactionServices) -> dict[str, Any]:
     """Return what would be done to a request, which must be a dry run; nothing is sent."""
     measured = compaction.measured
-    counter = services.tokenizers.of(measured.rules)
+    counter = services.tokenizers.of(measured.rules, compaction.request.salt)
     outcome = await decide(compaction, await trim(compaction, services), services)
     outcome = with_fitting_output(compaction, outcome)
     document = await asyncio.to_thread(explanation, compaction.request, measured, counter)

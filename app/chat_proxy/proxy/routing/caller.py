@@ -15,5 +15,13 @@ class Caller:
     credentials: RawHeaders
 
 
+def salt_of(tenant: str) -> int:
+    """Return what sets the keys of a tenant's cached texts apart from those of other tenants.
+
+    Python hashes strings with a secret of the process, so that nobody can compute a salt.
+    """
+    return hash(("salt", tenant))
+
+
 ANONYMOUS = Caller(ANONYMOUS_TENANT, [])
 """A client without credentials."""

@@ -16,7 +16,7 @@ class RequestCounter:
         self._request = request
         self._measured = measured
         self._tokenizers = tokenizers
-        self._counter = tokenizers.of(measured.rules)
+        self._counter = tokenizers.of(measured.rules, request.salt)
 
     async def count_conversation(self, conversation: Conversation) -> TokenCount:
         """Return the request's tokens with this conversation."""

@@ -21,7 +21,7 @@ from chat_proxy.tokens.counter import (
     count_within,
 )
 from chat_proxy.tokens.overheads import CountingRules
-from chat_proxy.tokens.tiktoken_counter import TiktokenCounter
+from chat_proxy.tokens.tiktoken_counter import SaltedCounter, TiktokenCounter
 from chat_proxy.tokens.token_counter import TokenCounter
 
 INLINE_BYTES = 1024 * 1024
@@ -35,25 +35,27 @@ class Tokenizers:
     """Provide token counters by counting rules; a counter that is not loaded yet guesses.
 
     Each encoding has two counters that share it: one groups digits as the encoding does, the other
-    takes them one by one. Counts of known prefixes are cached by content and rules.
+    takes them one by one. Counts of known prefixes are cached by tenant, content and rules.
     """
 
     def __init__(self) -> None:
         self._counters: dict[tuple[str, bool], TiktokenCounter] = {}
-        self._inline_counters: dict[tuple[str, bool], _InlineCounter] = {}
         self._loads: dict[str, asyncio.Task[None]] = {}
         self._beginnings: GenerationCache[RequestCount] = GenerationCache(MAX_MESSAGES, _weight_of)
         self._threads = ThreadPoolExecutor(THREADS, "tokens")
 
-    def of(self, rules: CountingRules) -> TiktokenCounter:
-        """Return the counter for these rules; the first call starts loading it."""
+    def of(self, rules: CountingRules, salt: int = 0) -> SaltedCounter:
+        """Return the counter for these rules and a tenant; the first call starts loading it."""
+        return SaltedCounter(self._counter(rules), salt)
+
+    def _counter(self, rules: CountingRules) -> TiktokenCounter:
         if rules.encoding not in self._loads:
             self._add(rules.encoding)
         return self._counters[rules.encoding, rules.single_digits]
 
     async def loaded(self, encoding: str) -> TiktokenCounter:
         """Return the encoding's counter after it was loaded, or failed to load."""
-        counter = self.of(CountingRules(encoding))
+        counter = self._counter(CountingRules(encoding))
         await asyncio.wait({self._loads[encoding]})
         return counter
 
@@ -68,7 +70,9 @@ class Tokenizers:
         """Count a request's tokens with this conversation; much new text is counted in a thread."""
         count = self.count_at_once(request, conversation, rules)
         if count is None:
-            work = partial(self._count, request, conversation, self.of(rules), rules, None)
+            work = partial(
+                self._count, request, conversation, self.of(rules, request.salt), rules, None
+            )
             count = await asyncio.get_running_loop().run_in_executor(self._threads, work)
         assert count is not None
         return count
@@ -79,9 +83,7 @@ class Tokenizers:
         """Return the same count, or None if it would block the event loop too long."""
         if not _is_small(request, conversation):
             return None
-        if rules.encoding not in self._loads:
-            self._add(rules.encoding)
-        inline_counter = self._inline_counters[rules.encoding, rules.single_digits]
+        inline_counter = _InlineCounter(self._counter(rules), request.salt)
         try:
             return self._count(request, conversation, inline_counter, rules, INLINE_CHARS)
         except _NeedsThread:
@@ -132,7 +134,6 @@ class Tokenizers:
         for single_digits in (False, True):
             counter = TiktokenCounter(encoding, single_digits=single_digits)
             self._counters[encoding, single_digits] = counter
-            self._inline_counters[encoding, single_digits] = _InlineCounter(counter)
         self._loads[encoding] = asyncio.create_task(self._load(encoding))
 
     async def _load(self, encoding: str) -> None:
@@ -173,29 +174,20 @@ class _NeedsThread(Exception):
     """The text or tools to count are new and may be long: count them in a thread."""
 
 
-class _InlineCounter:
+class _InlineCounter(SaltedCounter):
     """A counter that raises _NeedsThread for new tools and for long new texts."""
 
-    def __init__(self, counter: TokenCounter) -> None:
-        self._counter = counter
-        self.known = counter.known
-        self.counts = counter.counts
-        self.counts_within = counter.counts_within
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether counts are real, not guessed."""
-        return self._counter.is_loaded
+    __slots__ = ()
 
     def count(self, text: str) -> int:
         """Return the tokens of a text that is short or known."""
-        if len(text) > INLINE_CHARS and self._counter.known(text) is None:
+        if len(text) > INLINE_CHARS and self.known(text) is None:
             raise _NeedsThread
-        return self._counter.count(text)
+        return super().count(text)
 
     def remembered(self, key: Hashable, work: Callable[[], int]) -> int:  # noqa: ARG002 - not run
         """Return the cached result of the key's work, or raise _NeedsThread."""
-        return self._counter.remembered(key, _refuse)
+        return super().remembered(key, _refuse)
 
 
 def _refuse() -> NoReturn:
