@@ -525,6 +525,11 @@ SECURITY = (
         "a text that another tenant has sent",
         "takes as long as one that nobody has sent: caches by content have a salt per tenant",
     ),
+    Row(
+        "F26",
+        "keys for which an upstream lists other models, none, or 401",
+        "each key has the windows that it is told; nothing replaces a known one by nothing",
+    ),
 )
 
 ROWS = (*CLIENT, *UPSTREAM, *SUMMARY, *STORE, *PROCESS, *SECURITY)

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from chat_proxy.caches import LruCache
 from chat_proxy.errors import UpstreamError, UpstreamFirstByteTimeout
 from chat_proxy.http.headers import RawHeaders
 from chat_proxy.registry.listing import read_kind, read_windows
@@ -18,6 +19,9 @@ LISTING_SECONDS = 10
 FIRST_SECONDS = 1.0
 DIALLING_SECONDS = 0.15
 RETRY_SECONDS = 15
+REMEMBERED = 1_000
+
+_Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +31,34 @@ class Listing:
     windows: Mapping[str, int]
     kind: UpstreamKind
 
+    def updated_by(self, newer: "Listing") -> "Listing":
+        """Return both as one; what the newer one does not say stays known."""
+        kind = self.kind if newer.kind == "unknown" else newer.kind
+        return Listing({**self.windows, **newer.windows}, kind)
+
 
 UNKNOWN_LISTING = Listing({}, "unknown")
 
 
-class Windows:
-    """The listing of each upstream, keyed by base URL, which only the configuration sets.
+@dataclass(slots=True)
+class _Asker:
+    """A credential with which an upstream is asked: when it was, and what it was told."""
 
-    An upstream is asked again when its listing is old. Only the first requests wait for it.
+    asked_at: float
+    listing: Listing | None = None
+
+
+def credential_key(credentials: RawHeaders) -> int:
+    """Return the key of credentials in caches: a hash with a secret of the process."""
+    return hash(tuple(credentials))
+
+
+class Windows:
+    """The listing of each upstream, keyed by base URL and credential, REMEMBERED of them.
+
+    Each credential has its own: an upstream may list other models or windows for another key. What
+    one is told is also the first guess for others, and never replaces what they were told. An
+    upstream is asked again when a listing is old. Only the first requests wait for it.
     """
 
     def __init__(
@@ -47,11 +71,11 @@ class Windows:
         self._refresh_seconds = refresh_seconds
         self._clock = clock
         self.news = 0
-        """The number of refreshes that have ended, with an answer or without."""
-        self._known: dict[str, Listing] = {}
-        self._asked_at: dict[str, float] = {}
+        """The number of refreshes that changed a listing or had no answer."""
+        self._common: dict[str, Listing] = {}
+        self._askers: LruCache[_Key, _Asker] = LruCache(REMEMBERED)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._first_waits: dict[str, asyncio.Task[None]] = {}
+        self._first_waits: dict[_Key, asyncio.Task[None]] = {}
 
     async def close(self) -> None:
         """Cancel the running refreshes."""
@@ -62,28 +86,36 @@ class Windows:
     async def of(self, base_url: str, credentials: RawHeaders) -> Listing:
         """Return the listing of an upstream, and refresh it in the background when it is old.
 
-        The first request to an upstream waits for the listing up to FIRST_SECONDS, and so do
-        requests that come meanwhile; later ones do not wait. A refresh uses the credentials of the
-        request that caused it: only a client or the configuration has a key for the upstream.
+        The first request with a credential waits for the listing up to FIRST_SECONDS, only briefly
+        if another credential has one, and so do requests that come meanwhile; later ones do not
+        wait. A refresh uses the credentials of the request that caused it: only a client or the
+        configuration has a key for the upstream.
         """
-        if base_url not in self._asked_at:
-            refresh = self._begin_refresh(base_url, credentials)
+        key = base_url, credential_key(credentials)
+        asker = self._askers.get(key)
+        if asker is None:
+            asker = _Asker(0)
+            self._askers.put(key, asker)
+            refresh = self._begin_refresh(base_url, credentials, asker)
             waiting = self._begin(self._wait_for_first(base_url, refresh))
-            self._first_waits[base_url] = waiting
-            waiting.add_done_callback(lambda _: self._first_waits.pop(base_url))
-        elif self._clock() > self.good_until(base_url):
-            self._begin_refresh(base_url, credentials)
-        if base_url in self._first_waits:
-            await asyncio.shield(self._first_waits[base_url])
-        return self._known.get(base_url, UNKNOWN_LISTING)
+            self._first_waits[key] = waiting
+            waiting.add_done_callback(lambda _: self._first_waits.pop(key, None))
+        elif self._clock() > asker.asked_at + self._refresh_seconds:
+            self._begin_refresh(base_url, credentials, asker)
+        if key in self._first_waits:
+            await asyncio.shield(self._first_waits[key])
+        return asker.listing or self._common.get(base_url, UNKNOWN_LISTING)
 
-    def good_until(self, base_url: str) -> float:
-        """Return when the listing of an upstream is old; the upstream must have been asked."""
-        return self._asked_at[base_url] + self._refresh_seconds
+    def good_until(self, base_url: str, credentials: RawHeaders) -> float:
+        """Return when the listing for these credentials is old, at once if it was never asked."""
+        asker = self._askers.get((base_url, credential_key(credentials)))
+        return asker.asked_at + self._refresh_seconds if asker else 0
 
-    def _begin_refresh(self, base_url: str, credentials: RawHeaders) -> asyncio.Task[None]:
-        self._asked_at[base_url] = self._clock()
-        return self._begin(self._refresh(base_url, credentials))
+    def _begin_refresh(
+        self, base_url: str, credentials: RawHeaders, asker: _Asker
+    ) -> asyncio.Task[None]:
+        asker.asked_at = self._clock()
+        return self._begin(self._refresh(base_url, credentials, asker))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -92,9 +124,10 @@ class Windows:
         return task
 
     async def _wait_for_first(self, base_url: str, refresh: asyncio.Task[None]) -> None:
-        """Wait for the first listing, only briefly if the connection is not accepted."""
+        """Wait for a first listing, only briefly if there is a guess or no connection."""
         await asyncio.wait({refresh}, timeout=DIALLING_SECONDS)
-        if not refresh.done() and not self._upstream.is_dialling(base_url):
+        has_guess = base_url in self._common
+        if not refresh.done() and not has_guess and not self._upstream.is_dialling(base_url):
             await asyncio.wait({refresh}, timeout=FIRST_SECONDS - DIALLING_SECONDS)
 
     async def ask(self, base_url: str, credentials: RawHeaders) -> Listing:
@@ -113,11 +146,20 @@ class Windows:
             raise UpstreamError("The upstream's list of models is not JSON.") from None
         return Listing(read_windows(document), read_kind(document))
 
-    async def _refresh(self, base_url: str, credentials: RawHeaders) -> None:
+    async def _refresh(self, base_url: str, credentials: RawHeaders, asker: _Asker) -> None:
         """Refresh a listing; without an answer, keep the old one and ask again soon."""
         try:
-            self._known[base_url] = await self.ask(base_url, credentials)
+            told = await self.ask(base_url, credentials)
         except UpstreamError:
             wait = min(RETRY_SECONDS, self._refresh_seconds)
-            self._asked_at[base_url] = self._clock() - self._refresh_seconds + wait
-        self.news += 1
+            asker.asked_at = self._clock() - self._refresh_seconds + wait
+            self.news += 1
+            return
+        common = self._common.get(base_url, UNKNOWN_LISTING)
+        known = common if asker.listing is None else common.updated_by(asker.listing)
+        listing = known.updated_by(told)
+        self._common[base_url] = common = common.updated_by(told)
+        if listing != asker.listing:
+            # Where all are told the same, they share one object.
+            asker.listing = common if listing == common else listing
+            self.news += 1

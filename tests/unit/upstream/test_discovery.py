@@ -61,7 +61,7 @@ async def ask(client: Any) -> int:
 
 
 def window_in(services: Services, model: FakeModel) -> int | None:
-    return services.windows._known.get(model.url, UNKNOWN_LISTING).windows.get("fake")
+    return services.windows._common.get(model.url, UNKNOWN_LISTING).windows.get("fake")
 
 
 async def test_a_stalled_list_of_models_delays_no_chat_after_the_first(

@@ -75,7 +75,7 @@ async def measure(
     request: ChatRequest, route: ModelRoute, credentials: RawHeaders, sizing: Sizing
 ) -> Measured | None:
     """Measure a request; return None if its messages have a shape that is not understood."""
-    measured = _measure_at_once(request, route, sizing)
+    measured = _measure_at_once(request, route, credentials, sizing)
     if measured is not None:
         return measured
     conversation = request.conversation
@@ -88,10 +88,12 @@ async def measure(
     return _measured(request, conversation, model_sizing, calibration, count, route)
 
 
-def _measure_at_once(request: ChatRequest, route: ModelRoute, sizing: Sizing) -> Measured | None:
+def _measure_at_once(
+    request: ChatRequest, route: ModelRoute, credentials: RawHeaders, sizing: Sizing
+) -> Measured | None:
     """Measure a request without waiting, which works for most; return None otherwise."""
     conversation = request.conversation
-    model_sizing = sizing.model_sizings.known(route)
+    model_sizing = sizing.model_sizings.known(route, credentials)
     calibration = sizing.calibrations.known(route.base_url, route.model)
     if conversation is None or model_sizing is None or calibration is None:
         return None

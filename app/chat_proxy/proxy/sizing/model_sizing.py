@@ -11,7 +11,7 @@ from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.sizing.context_window import Window, find_window
 from chat_proxy.proxy.sizing.learned_windows import LearnedWindows
 from chat_proxy.tokens.overheads import CountingRules, UpstreamKind
-from chat_proxy.upstream.discovery import Windows
+from chat_proxy.upstream.discovery import Windows, credential_key
 
 REMEMBERED_MODELS = 1_000
 # Learned windows expire after days, so they need not be checked on every request.
@@ -30,7 +30,10 @@ class ModelSizing:
 
 
 class ModelSizings:
-    """Make the sizing of each model, cached by base URL and model until a window changes."""
+    """Make the sizing of each model, cached by base URL, model and credential.
+
+    It is made anew when a window changes.
+    """
 
     def __init__(
         self,
@@ -43,15 +46,15 @@ class ModelSizings:
         self._learned_windows = learned_windows
         self._policies = policies
         self._clock = clock
-        self._known: BoundedDict[tuple[str, str], ModelSizing] = BoundedDict(REMEMBERED_MODELS)
+        self._known: BoundedDict[tuple[str, str, int], ModelSizing] = BoundedDict(REMEMBERED_MODELS)
 
     async def of(self, route: ModelRoute, credentials: RawHeaders) -> ModelSizing:
         """Return the model's sizing; the first request to an upstream may wait for it."""
-        return self.known(route) or await self._make(route, credentials)
+        return self.known(route, credentials) or await self._make(route, credentials)
 
-    def known(self, route: ModelRoute) -> ModelSizing | None:
+    def known(self, route: ModelRoute, credentials: RawHeaders) -> ModelSizing | None:
         """Return the cached sizing, if it is still valid."""
-        known = self._known.get((route.base_url, route.model))
+        known = self._known.get((route.base_url, route.model, credential_key(credentials)))
         if known is None or known.news != self._news() or self._clock() >= known.until:
             return None
         return known
@@ -72,7 +75,9 @@ class ModelSizings:
             learned=learned,
         )
         rules = self._policies.rules(route.card, route.model, listing.kind)
-        until = min(self._clock() + LOOK_SECONDS, self._windows.good_until(route.base_url))
+        until = min(
+            self._clock() + LOOK_SECONDS, self._windows.good_until(route.base_url, credentials)
+        )
         made = ModelSizing(rules, listing.kind, window, news, until)
-        self._known.put((route.base_url, route.model), made)
+        self._known.put((route.base_url, route.model, credential_key(credentials)), made)
         return made

@@ -20,7 +20,7 @@ class Told:
         self.news = 1
         self.due = 2 * LOOK_SECONDS
 
-    def good_until(self, _: str) -> float:
+    def good_until(self, _: str, __: object) -> float:
         return self.due
 
     async def of(self, *_: object) -> Listing:
@@ -55,7 +55,7 @@ async def test_a_yardstick_is_made_once_while_there_is_no_news() -> None:
 
     made = await bench.model_sizings.of(bench.to, [])
 
-    assert bench.model_sizings.known(bench.to) is made
+    assert bench.model_sizings.known(bench.to, []) is made
     assert made.window is not None
     assert (made.window.tokens, made.window.source) == (4_096, "discovery")
 
@@ -92,9 +92,9 @@ async def test_nothing_is_known_when_the_upstream_is_to_be_asked_or_time_has_pas
         await bench.tokens()
 
         bench.now = min(due, LOOK_SECONDS) - 1
-        assert bench.model_sizings.known(bench.to) is not None
+        assert bench.model_sizings.known(bench.to, []) is not None
         bench.now += 1
-        assert bench.model_sizings.known(bench.to) is None
+        assert bench.model_sizings.known(bench.to, []) is None
 
 
 @pytest.mark.anyio
@@ -123,7 +123,7 @@ async def test_no_more_yardsticks_are_kept_than_there_is_room_for() -> None:
         await bench.model_sizings.of(bench.services.model_routes.of(f"fake-{number}"), [])
 
     known = [
-        bench.model_sizings.known(bench.services.model_routes.of(f"fake-{number}")) is not None
+        bench.model_sizings.known(bench.services.model_routes.of(f"fake-{number}"), []) is not None
         for number in (0, REMEMBERED_MODELS)
     ]
 
