@@ -147,6 +147,20 @@ class NotFound(BadRequest):
     code = "not_found"
 
 
+class UntrustedHost(BadRequest):
+    """The proxy is answered here under addresses and local names only."""
+
+    status = 403
+    code = "strange_host"
+
+
+class UntrustedOrigin(BadRequest):
+    """Web pages of other machines are not answered here."""
+
+    status = 403
+    code = "strange_origin"
+
+
 class MethodNotAllowed(BadRequest):
     """The path does not support the request method."""
 

@@ -24,6 +24,7 @@ from chat_proxy.routes.dashboard.dashboard import Dashboard
 from chat_proxy.routes.dashboard.snapshot import Snapshots
 from chat_proxy.routes.explain import Explain
 from chat_proxy.routes.forward import forwards
+from chat_proxy.routes.front.browser_guard import BrowserGuard
 from chat_proxy.routes.front.error_responses import ERROR_HANDLERS
 from chat_proxy.routes.front.front_door import Endpoint, FrontDoor
 from chat_proxy.routes.front.identity import AdminGate, Gate
@@ -33,7 +34,7 @@ from chat_proxy.routes.ops import Operations, ops_routes
 from chat_proxy.routes.read_request import RequestReader
 from chat_proxy.store.base import StoreUnavailable
 from chat_proxy.telemetry.logs import ERROR, WARNING, configure_logging, log, log_exception
-from chat_proxy.wiring import make_services, refuse_to_expose_keys
+from chat_proxy.wiring import is_open_to_pages, make_services, refuse_to_expose_keys
 
 
 def create_app(
@@ -60,6 +61,7 @@ def create_app(
             FrontDoor,
             endpoints=endpoints_of(settings, services),
             gate=Gate(plain(key) for key in settings.auth.keys),
+            guard=BrowserGuard(checks_names=is_open_to_pages(settings, services)),
             services=services,
         ),
         title="chat-proxy",

@@ -250,12 +250,9 @@ def refuse_to_expose_keys(
 
     Under another server (embedded) the address is not known, so it counts as open.
     """
-    holds_key = bool(
-        settings.upstream.api_key or settings.summary.api_key or services.destinations.model_keys
-    )
     is_reachable = is_embedded or not is_loopback(settings.server.host)
     is_open = is_reachable and not settings.auth.keys
-    if holds_key and is_open and not settings.auth.allow_anonymous:
+    if holds_key(settings, services) and is_open and not settings.auth.allow_anonymous:
         host = f"CHAT_PROXY_SERVER_HOST={settings.server.host!r}"
         where = "served by another server" if is_embedded else host
         raise BadConfiguration(
@@ -263,6 +260,19 @@ def refuse_to_expose_keys(
             "could use it; set CHAT_PROXY_AUTH_KEYS, or CHAT_PROXY_AUTH_ALLOW_ANONYMOUS=true if "
             "that is meant"
         )
+
+
+def is_open_to_pages(settings: Settings, services: Services) -> bool:
+    """Return whether web pages could spend a key through a browser on this machine."""
+    needs_no_key = not settings.auth.keys and not settings.auth.allow_anonymous
+    return holds_key(settings, services) and is_loopback(settings.server.host) and needs_no_key
+
+
+def holds_key(settings: Settings, services: Services) -> bool:
+    """Return whether the proxy has a key for any upstream."""
+    return bool(
+        settings.upstream.api_key or settings.summary.api_key or services.destinations.model_keys
+    )
 
 
 def is_loopback(host: str) -> bool:

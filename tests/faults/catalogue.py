@@ -530,6 +530,11 @@ SECURITY = (
         "keys for which an upstream lists other models, none, or 401",
         "each key has the windows that it is told; nothing replaces a known one by nothing",
     ),
+    Row(
+        "F27",
+        "web pages: forms, rebound names, foreign origins, pages that an upstream answers with",
+        "415 or 403 before any key is spent; no script of an answer runs in our origin",
+    ),
 )
 
 ROWS = (*CLIENT, *UPSTREAM, *SUMMARY, *STORE, *PROCESS, *SECURITY)

@@ -1,15 +1,10 @@
 """`POST /v1/chat/completions`: read and parse the request, then take it through its journey."""
 
-from collections.abc import Mapping
-
-from chat_proxy.errors import UnsupportedMediaType
 from chat_proxy.proxy.chat import answer
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.services import Services
 from chat_proxy.routes.front.asgi_client import AsgiClient
 from chat_proxy.routes.read_request import RequestReader
-
-_FORM_TYPES = (b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data")
 
 
 class ChatCompletions:
@@ -27,7 +22,6 @@ class ChatCompletions:
         services, record = self._services, context.record
         asked = context.values.get(b"x-chat-proxy-mode", b"")
         record.set_mode(effective_mode(services.policy.mode, asked))
-        refuse_forms(context.values)
         request = await self._reader.read_chat(context, client)
         route = services.model_routes.of(request.model)
         record.set_mode(effective_mode(route.policy.mode, asked))
@@ -42,12 +36,3 @@ def effective_mode(configured: str, asked: bytes) -> str:
     if mode == b"off" or (mode == b"observe" and configured == "on"):
         return mode.decode("ascii")
     return configured
-
-
-def refuse_forms(values: Mapping[bytes, bytes]) -> None:
-    """Refuse what any web page can make a browser send: forms, or no content type at all."""
-    if not values.get(b"origin"):
-        return
-    content_type = values.get(b"content-type", b"").strip().lower()
-    if not content_type or content_type.startswith(_FORM_TYPES):
-        raise UnsupportedMediaType

@@ -18,7 +18,6 @@ from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoutes
 from chat_proxy.proxy.session.request import CompactionRequest, counted_request, references
 from chat_proxy.proxy.sizing.measure import Sizing
-from chat_proxy.routes.chat import refuse_forms
 from chat_proxy.routes.front.asgi_client import AsgiClient
 from chat_proxy.routes.read_request import RequestReader
 
@@ -43,7 +42,6 @@ class Compact:
 
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
         """Compact one conversation."""
-        refuse_forms(context.values)
         request = await self._reader.read_once(context, client)
         await client.watch(context, self._answer(request, context, client))
 

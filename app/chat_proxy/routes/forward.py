@@ -9,7 +9,6 @@ from chat_proxy.errors import InvalidEncoding, InvalidJson, InvalidJsonRoot
 from chat_proxy.proxy.forwarding.send import Forwarding, forward
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoute, ModelRoutes
-from chat_proxy.routes.chat import refuse_forms
 from chat_proxy.routes.front.asgi_client import AsgiClient
 from chat_proxy.routes.read_request import RequestReader
 
@@ -56,8 +55,6 @@ class Forward:
 
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
         """Forward one request."""
-        if context.record.method == "POST":
-            refuse_forms_but_uploads(context)
         body = await self._reader.read_body(context, client)
         path = self._path(client).removeprefix("/v1")
         route = await self._model_route(body, context)
@@ -76,12 +73,6 @@ class Forward:
             return self._model_routes.of((await self._reader.parse(body, context)).model)
         except (InvalidJson, InvalidJsonRoot, InvalidEncoding):
             return self._model_routes.of("")
-
-
-def refuse_forms_but_uploads(context: RequestContext) -> None:
-    """Refuse browsers' forms, except where OpenAI's API itself wants files as a form."""
-    if not context.record.route.startswith(("/v1/audio/", "/v1/images/")):
-        refuse_forms(context.values)
 
 
 def forwards(

@@ -86,7 +86,14 @@ _HOP_BY_HOP = frozenset(
 )
 # A cookie of one tenant could reach another's browser; our server sets its own date.
 _NOT_ANSWERED = _HOP_BY_HOP | {b"date", b"server", b"set-cookie", b"alt-svc", b"content-length"}
-# The proxy decides which web pages may read an answer (CORS), and allows none.
+_DATA_TYPES = (b"application/json", b"text/event-stream", b"application/octet-stream")
+_DATA_KINDS = (b"audio/", b"image/", b"video/")
+# A page of the upstream would run in the origin of the dashboard.
+_NO_PAGE = {
+    b"x-content-type-options": b"nosniff",
+    b"content-security-policy": b"default-src 'none'; sandbox",
+}
+# The proxy decides which web pages may read an answer (CORS), not the upstream.
 _NOT_ANSWERED_PREFIXES = (b"x-chat-proxy-", b"access-control-")
 
 
@@ -117,12 +124,15 @@ def forwarded_headers(headers: RawHeaders) -> RawHeaders:
 def answered(headers: RawHeaders) -> RawHeaders:
     """Return the upstream's headers that are sent to the client; names must be in lower case.
 
-    The upstream's request id is passed under another name.
+    The upstream's request id is passed under another name. What a browser could take for a page is
+    marked so that no script in it runs.
     """
     named = _hop_by_hop_in(headers)
     if named:
         headers = [header for header in headers if header[0] not in named]
-    return [(name, value) for raw_name, value in headers if (name := _answered_name(raw_name))]
+    passing = [(name, value) for raw_name, value in headers if (name := _answered_name(raw_name))]
+    kinds = [value for name, value in passing if name == b"content-type"]
+    return passing if kinds and all(map(_is_data, kinds)) else _as_no_page(passing)
 
 
 @lru_cache(REMEMBERED_NAMES)
@@ -136,6 +146,18 @@ def _is_sent_on(name: bytes) -> bool:
         and not name.startswith(_KEPT_BACK_PREFIXES)
         and not _is_credential(name)
     )
+
+
+@lru_cache(REMEMBERED_NAMES)
+def _is_data(content_type: bytes) -> bool:
+    """Return whether a browser shows an answer of this type as data, never as a page."""
+    kind = content_type.partition(b";")[0].strip().lower()
+    return kind in _DATA_TYPES or (kind.startswith(_DATA_KINDS) and not kind.endswith(b"xml"))
+
+
+def _as_no_page(headers: RawHeaders) -> RawHeaders:
+    """Return the headers with those that keep a browser from running scripts in the answer."""
+    return [header for header in headers if header[0] not in _NO_PAGE] + [*_NO_PAGE.items()]
 
 
 @lru_cache(REMEMBERED_NAMES)

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from chat_proxy.routes.dashboard.dashboard import is_local_name
 from chat_proxy.routes.dashboard.page_files import page_files
+from chat_proxy.routes.front.browser_guard import is_local_name
 from tests.journeys.dashboard.talks import chat, dashboard
 from tests.unit.chat.shapes import user
 
@@ -88,7 +88,8 @@ async def test_without_a_key_no_public_name_leads_to_it() -> None:
         ("localhost", True),
         ("proxy", True),
         ("a.localhost", True),
-        ("gpu.local", True),
+        ("gpu.local", False),
+        ("gpu.internal", True),
         ("evil.example", False),
         ("127.0.0.1.nip.io", False),
     ],

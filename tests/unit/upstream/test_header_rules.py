@@ -12,6 +12,8 @@ from tests.support.fake_model import COMPLETION, Line, Received, answer_json, po
 from tests.support.live import chat_body, chat_request
 from tests.support.meeting import meeting
 
+JSON = (b"content-type", b"application/json")
+
 
 def names(headers: object) -> list[bytes]:
     return [name for name, _ in headers]  # type: ignore[attr-defined]
@@ -109,18 +111,45 @@ def test_what_connection_names_stays_here() -> None:
 )
 def test_what_is_not_the_upstream_s_to_say_does_not_come_back(name: bytes) -> None:
     """F6, F17: no web page may read an answer because the upstream allows it."""
-    assert list(answered([(name, b"v")])) == []
+    assert list(answered([JSON, (name, b"v")])) == [JSON]
 
 
 def test_what_the_upstream_s_connection_names_does_not_come_back() -> None:
     """F6."""
-    headers = [(b"connection", b"X-Hop"), (b"x-hop", b"1"), (b"x-kept", b"1")]
+    headers = [JSON, (b"connection", b"X-Hop"), (b"x-hop", b"1"), (b"x-kept", b"1")]
 
-    assert list(answered(headers)) == [(b"x-kept", b"1")]
+    assert list(answered(headers)) == [JSON, (b"x-kept", b"1")]
 
 
 def test_the_upstream_s_request_id_has_another_name() -> None:
-    assert list(answered([(b"X-Request-Id", b"theirs")])) == [(b"x-upstream-request-id", b"theirs")]
+    renamed = (b"x-upstream-request-id", b"theirs")
+
+    assert list(answered([JSON, (b"X-Request-Id", b"theirs")])) == [JSON, renamed]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_data"),
+    [
+        ([b"application/json"], True),
+        ([b"application/json; charset=utf-8"], True),
+        ([b"text/event-stream"], True),
+        ([b"audio/mpeg"], True),
+        ([b"image/png"], True),
+        ([b"image/svg+xml"], False),
+        ([b"text/html"], False),
+        ([b"application/json, text/html"], False),
+        ([b"application/json", b"text/html"], False),
+        ([], False),
+    ],
+)
+def test_only_what_is_data_to_a_browser_comes_back_unmarked(
+    kinds: list[bytes], is_data: bool
+) -> None:
+    """F27."""
+    marked = dict(answered([(b"content-type", kind) for kind in kinds]))
+
+    assert (b"x-content-type-options" not in marked) is is_data
+    assert (b"content-security-policy" not in marked) is is_data
 
 
 def test_the_first_value_of_a_header_counts() -> None:

@@ -3,17 +3,23 @@
 A plain ASGI app, so that every answer below `/dashboard` has the security headers.
 """
 
-from ipaddress import ip_address
-
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from chat_proxy.errors import InvalidApiKey, MethodNotAllowed, NotFound, Overloaded, ProxyError
+from chat_proxy.errors import (
+    InvalidApiKey,
+    MethodNotAllowed,
+    NotFound,
+    Overloaded,
+    ProxyError,
+    UntrustedHost,
+)
 from chat_proxy.routes.dashboard.event_stream import EventStream
 from chat_proxy.routes.dashboard.page_files import page_files
 from chat_proxy.routes.dashboard.snapshot import Feed, Snapshots
+from chat_proxy.routes.front.browser_guard import is_local_name
 from chat_proxy.routes.front.error_responses import response_of
 from chat_proxy.routes.front.identity import AdminGate
 
@@ -32,13 +38,6 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-
-
-class UntrustedHost(NotFound):
-    """Without CHAT_PROXY_AUTH_ADMIN_KEY the dashboard is served under addresses and local names."""
-
-    status = 403
-    code = "strange_host"
 
 
 class Dashboard:
@@ -108,7 +107,10 @@ class Dashboard:
     def _check_host(self, request: Request) -> None:
         """Refuse public host names: by DNS rebinding, a foreign page could read ours (F15)."""
         if not self._has_key and not is_local_name(request.url.hostname or ""):
-            raise UntrustedHost
+            raise UntrustedHost(
+                "Without CHAT_PROXY_AUTH_ADMIN_KEY the dashboard is served under addresses and "
+                "local names only."
+            )
 
 
 def json_answer(body: bytes) -> Response:
@@ -121,12 +123,3 @@ def refusal(error: ProxyError) -> Response:
     response = response_of(error)
     response.headers.update(HEADERS)
     return response
-
-
-def is_local_name(host: str) -> bool:
-    """Return whether a host is an address, or a name that does not exist in the public DNS."""
-    try:
-        ip_address(host)
-    except ValueError:
-        return "." not in host or host.endswith((".localhost", ".local", ".internal"))
-    return True

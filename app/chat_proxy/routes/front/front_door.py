@@ -18,7 +18,8 @@ from chat_proxy.proxy.routing.caller import ANONYMOUS
 from chat_proxy.proxy.services import Services
 from chat_proxy.routes.forward import is_plain
 from chat_proxy.routes.front.asgi_client import AsgiClient
-from chat_proxy.routes.front.error_responses import send_error
+from chat_proxy.routes.front.browser_guard import BrowserGuard
+from chat_proxy.routes.front.error_responses import response_of, send_error
 from chat_proxy.routes.front.identity import Gate
 from chat_proxy.telemetry.logs import log_each, log_exception
 from chat_proxy.telemetry.record import RequestRecord
@@ -58,6 +59,7 @@ class FrontDoor:
         app: ASGIApp,
         endpoints: Mapping[str, Endpoint],
         gate: Gate,
+        guard: BrowserGuard,
         services: Services,
         *,
         uses_shortcuts: bool = True,
@@ -69,6 +71,7 @@ class FrontDoor:
         self._below = {path: it for path, it in endpoints.items() if path.endswith("/")}
         self._unknown = UnknownPath()
         self._gate = gate
+        self._guard = guard
         self._deadlines = services.forwarding.deadlines
         self._drain = services.drain
         self._admission = services.admission
@@ -83,7 +86,7 @@ class FrontDoor:
             return
         client = AsgiClient(scope, receive, send, uses_shortcuts=self._uses_shortcuts)
         if not client.path.startswith("/v1/"):
-            await self._app(scope, receive, with_request_id(client, send))
+            await self._pass_on(client, receive, with_request_id(client, send))
             return
         endpoint = self._exact.get(client.path) or self._endpoint_above(client.raw_path)
         context = new_context(endpoint.route, client, self._deadlines.loop)
@@ -99,6 +102,15 @@ class FrontDoor:
         finally:
             self._finish(context, client)
 
+    async def _pass_on(self, client: AsgiClient, receive: Receive, send: Send) -> None:
+        """Have FastAPI answer a request, unless a foreign page sent it."""
+        try:
+            self._guard.check_names(client.values)
+        except ProxyError as error:
+            await response_of(error)(client.scope, receive, send)
+            return
+        await self._app(client.scope, receive, send)
+
     def _endpoint_above(self, raw_path: bytes) -> Endpoint:
         """Return the endpoint of all paths below one, if the path has no second meaning."""
         if is_plain(raw_path):
@@ -110,10 +122,13 @@ class FrontDoor:
     def _admit(self, endpoint: Endpoint, context: RequestContext) -> None:
         """Identify the caller, or raise why the request is refused."""
         self._drain.enter(context.cancellation)
+        self._guard.check_names(context.values)
         context.caller = self._gate.caller(context.headers, context.query)
         context.record.tenant = context.caller.tenant
         if context.record.method not in endpoint.methods:
             raise MethodNotAllowed(endpoint.methods)
+        if context.record.method == "POST":
+            self._guard.check_form(context.values)
 
     def _finish(self, context: RequestContext, client: AsgiClient) -> None:
         """Release what the request held, and have its record reported."""

@@ -1,0 +1,69 @@
+"""Guard against web pages: what they can make a browser send without its user's leave."""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from ipaddress import ip_address
+
+from chat_proxy.errors import UnsupportedMediaType, UntrustedHost, UntrustedOrigin
+
+REMEMBERED_NAMES = 256
+
+_FORM_TYPES = (b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data")
+_OTHER_SITES = (b"cross-site", b"same-site")
+_HOST = re.compile(rb"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:@/]*))(?::[0-9]*)?")
+_ORIGIN = re.compile(rb"https?://(.*)")
+
+
+class BrowserGuard:
+    """Refuse requests of foreign web pages.
+
+    With `checks_names`, for a proxy on loopback that holds a key, only local names are answered:
+    anyone's page can reach it through a browser on this machine, by DNS rebinding even as its own.
+    """
+
+    def __init__(self, *, checks_names: bool) -> None:
+        self._checks_names = checks_names
+
+    def check_names(self, values: Mapping[bytes, bytes]) -> None:
+        """Raise if the host or the origin is a foreign one."""
+        if not self._checks_names:
+            return
+        if not _is_local_host(values.get(b"host", b"")):
+            raise UntrustedHost
+        origin = values.get(b"origin")
+        if origin and not _is_local_origin(origin):
+            raise UntrustedOrigin
+
+    def check_form(self, values: Mapping[bytes, bytes]) -> None:
+        """Refuse a POST that any page can make a browser send: a form, or no content type."""
+        if not values.get(b"origin") and values.get(b"sec-fetch-site") not in _OTHER_SITES:
+            return
+        content_type = values.get(b"content-type", b"").strip().lower()
+        if not content_type or content_type.startswith(_FORM_TYPES):
+            raise UnsupportedMediaType
+
+
+def is_local_name(host: str) -> bool:
+    """Return whether a host is an address, or a name that does not exist in the public DNS.
+
+    Names below `.local` are not trusted: any machine of the network can claim one.
+    """
+    try:
+        ip_address(host)
+    except ValueError:
+        return "." not in host or host.endswith((".localhost", ".internal"))
+    return True
+
+
+@lru_cache(REMEMBERED_NAMES)
+def _is_local_host(host: bytes) -> bool:
+    """Return whether a Host header is local; only programs send none."""
+    found = _HOST.fullmatch(host.strip())
+    return found is not None and is_local_name((found[1] or found[2]).decode("latin-1").lower())
+
+
+@lru_cache(REMEMBERED_NAMES)
+def _is_local_origin(origin: bytes) -> bool:
+    found = _ORIGIN.fullmatch(origin.strip())
+    return found is not None and _is_local_host(found[1])
