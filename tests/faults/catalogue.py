@@ -535,6 +535,11 @@ SECURITY = (
         "web pages: forms, rebound names, foreign origins, pages that an upstream answers with",
         "415 or 403 before any key is spent; no script of an answer runs in our origin",
     ),
+    Row(
+        "F28",
+        "headers that rewrite path, method or user; escapes in paths; keys in extra fields",
+        "such headers pass in neither direction; a path is one path; `check-config` prints no key",
+    ),
 )
 
 ROWS = (*CLIENT, *UPSTREAM, *SUMMARY, *STORE, *PROCESS, *SECURITY)

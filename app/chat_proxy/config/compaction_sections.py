@@ -148,7 +148,7 @@ class SummarySettings(Section):
     """Maximum length of a summary in tokens."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.2
     """Sampling temperature; if a model refuses the field, the request is repeated without it."""
-    extra_body: Fields = {}  # noqa: RUF012 - pydantic copies mutable defaults
+    extra_body: Annotated[Fields, Field(repr=False)] = {}  # noqa: RUF012 - pydantic copies it
     """Additional fields of the summary request, as a JSON object."""
     prompt_file: Path | None = None
     """File with an instruction that replaces the built-in one."""

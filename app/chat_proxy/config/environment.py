@@ -151,13 +151,13 @@ def shown(name: str, value: str) -> str:
     else:
         masked = is_secret(field)
     if masked:
-        return "***" if value else ""
+        return value if value in ("", "{}") else "***"
     return _PASSWORD_IN_QUERY.sub(r"\1=***", _PASSWORD.sub("//***@", value))
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Return whether the field holds a key."""
-    return "SecretStr" in repr(field.annotation)
+    """Return whether the field holds a key, or is hidden because it may hold one."""
+    return "SecretStr" in repr(field.annotation) or not field.repr
 
 
 def _names_of(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:

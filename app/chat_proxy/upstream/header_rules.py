@@ -67,9 +67,52 @@ _CREDENTIAL_SUFFIXES = (
     b"-subscription-key",
 )
 
-# Set by the proxy itself, or private between the client and the proxy.
-_KEPT_BACK = frozenset({b"x-real-ip", b"x-request-id", b"x-client-ip"})
-_KEPT_BACK_PREFIXES = (b"x-forwarded-", b"x-chat-proxy-", b"x-original-", b"x-envoy-")
+# Set by the proxy itself, private between the client and the proxy, or obeyed by servers: another
+# path or method, another address or user of the client.
+_KEPT_BACK = frozenset(
+    {
+        b"x-client-dn",
+        b"x-client-ip",
+        b"x-cluster-client-ip",
+        b"x-forwarded",
+        b"x-host",
+        b"x-http-host-override",
+        b"x-jwt-assertion",
+        b"x-proxy-url",
+        b"x-real-ip",
+        b"x-request-id",
+        b"x-request-uri",
+        b"x-script-name",
+        b"x-sendfile",
+        b"x-true-client-ip",
+    }
+)
+_KEPT_BACK_PREFIXES = (
+    b"x-accel-",
+    b"x-amzn-oidc-",
+    b"x-auth-request-",
+    b"x-authenticated-",
+    b"x-chat-proxy-",
+    b"x-client-cert",
+    b"x-client-verify",
+    b"x-consumer-",
+    b"x-envoy-",
+    b"x-forwarded-",
+    b"x-goog-authenticated-",
+    b"x-goog-iap-",
+    b"x-http-method",
+    b"x-lighttpd-",
+    b"x-method-",
+    b"x-middleware-",
+    b"x-ms-client-principal",
+    b"x-original-",
+    b"x-override-",
+    b"x-remote-",
+    b"x-reproxy-",
+    b"x-rewrite-",
+    b"x-ssl-",
+    b"x-webauth-",
+)
 
 _HOP_BY_HOP = frozenset(
     {
@@ -94,16 +137,26 @@ _NO_PAGE = {
     b"content-security-policy": b"default-src 'none'; sandbox",
 }
 # The proxy decides which web pages may read an answer (CORS), not the upstream.
-_NOT_ANSWERED_PREFIXES = (b"x-chat-proxy-", b"access-control-")
+# Web servers in front of the proxy serve the files that some headers name.
+_NOT_ANSWERED_PREFIXES = (
+    b"x-chat-proxy-",
+    b"access-control-",
+    b"x-accel-",
+    b"x-lighttpd-",
+    b"x-reproxy-",
+    b"x-sendfile",
+)
+_STILL_ANSWERED = b"x-accel-buffering"
 
 
 @lru_cache(REMEMBERED_NAMES)
 def _is_credential(name: bytes) -> bool:
     """Return whether a header of this name carries a key."""
-    return name in _CREDENTIALS or (
-        name.endswith(_CREDENTIAL_SUFFIXES)
-        and name.startswith(_SENT_ON_PREFIXES)
-        and not name.startswith(_KEPT_BACK_PREFIXES)
+    plain = name.replace(b"_", b"-")
+    return plain in _CREDENTIALS or (
+        plain.endswith(_CREDENTIAL_SUFFIXES)
+        and plain.startswith(_SENT_ON_PREFIXES)
+        and not _is_kept_back(plain)
     )
 
 
@@ -142,10 +195,14 @@ def _is_sent_on(name: bytes) -> bool:
         return True
     return (
         name.startswith(_SENT_ON_PREFIXES)
-        and name not in _KEPT_BACK
-        and not name.startswith(_KEPT_BACK_PREFIXES)
+        and not _is_kept_back(name.replace(b"_", b"-"))
         and not _is_credential(name)
     )
+
+
+def _is_kept_back(name: bytes) -> bool:
+    """Return whether a header ends here; some servers read `_` in its name as `-`."""
+    return name in _KEPT_BACK or name.startswith(_KEPT_BACK_PREFIXES)
 
 
 @lru_cache(REMEMBERED_NAMES)
@@ -164,7 +221,9 @@ def _as_no_page(headers: RawHeaders) -> RawHeaders:
 def _answered_name(raw_name: bytes) -> bytes:
     """Return the name that the client gets for an upstream's header, empty to drop it."""
     name = raw_name.lower()
-    if name in _NOT_ANSWERED or name.startswith(_NOT_ANSWERED_PREFIXES):
+    if name in _NOT_ANSWERED:
+        return b""
+    if name.startswith(_NOT_ANSWERED_PREFIXES) and name != _STILL_ANSWERED:
         return b""
     return b"x-upstream-request-id" if name == b"x-request-id" else name
 

@@ -26,8 +26,6 @@ def refusal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
         ("SERVER_PORT", "http", "valid integer"),
         ("SERVER_WORKERS", "0", "greater than or equal to 1"),
         ("SERVER_WORKERS", "100000", "less than or equal to 256"),
-        ("SUMMARY_EXTRA_BODY", "{top_p: 1}", "is not valid JSON"),
-        ("SUMMARY_EXTRA_BODY", "[1]", "valid dictionary"),
         ("MODE", "fast", "'on', 'observe' or 'off'"),
         ("LOG_LEVEL", "loud", "'debug', 'info', 'warning' or 'error'"),
         ("METRICS_ENABLED", "perhaps", "valid boolean"),
@@ -111,6 +109,21 @@ def test_every_mistake_gets_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
         "CHAT_PROXY_MODE",
         "CHAT_PROXY_SERVER_PORT",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("{token: canary}", "is not valid JSON"), ('["canary"]', "valid dictionary")],
+)
+def test_fields_that_may_hold_a_key_are_not_printed(
+    value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F28."""
+    line = refusal(monkeypatch, SUMMARY_EXTRA_BODY=value)
+
+    assert line.startswith("CHAT_PROXY_SUMMARY_EXTRA_BODY='***': ")
+    assert said in line
+    assert "canary" not in line
 
 
 SECRETS = [name for name, field in setting_names().items() if "SecretStr" in repr(field.annotation)]

@@ -130,7 +130,7 @@ class GuardedProtocol(Connection):
         """Refuse a request that is ambiguous or over the connection limit; else start the app."""
         if self._is_too_large():
             raise HeadersTooLarge
-        if self.unwelcome is not None and self.url.startswith(b"/v1/"):
+        if self.unwelcome is not None and parts_of(self.url)[1].startswith("/v1/"):
             raise self.unwelcome
         if self.parser.should_upgrade():
             if self.parser.get_method() == b"CONNECT":

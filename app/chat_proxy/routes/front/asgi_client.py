@@ -1,6 +1,7 @@
 """The client of a request, over ASGI: the one owner of its `receive` and `send`."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Coroutine
 from io import BytesIO
 from typing import Any, Protocol, cast
@@ -13,6 +14,11 @@ from chat_proxy.http.server.cycle import REFUSED, SHORTCUTS
 from chat_proxy.proxy.lifecycle.admission import Admission
 from chat_proxy.proxy.lifecycle.cancellation import Cancellation
 from chat_proxy.proxy.request_context import RequestContext
+
+# The unreserved characters of RFC 3986: - . 0-9 A-Z _ a-z ~
+_NEEDLESS_ESCAPE = re.compile(
+    rb"%(2[DdEe]|3[0-9]|4[1-9A-Fa-f]|5[0-9Aa]|5[Ff]|6[1-9A-Fa-f]|7[0-9Aa]|7[Ee])"
+)
 
 
 class Shortcuts(Protocol):
@@ -70,8 +76,15 @@ class AsgiClient:
 
     @property
     def raw_path(self) -> bytes:
-        """The path as the client wrote it, below the one that the app is mounted at."""
+        """The path as the client wrote it, below the one that the app is mounted at.
+
+        Letters, digits and their like are never escaped in it: with and without, it is one path.
+        """
         raw_path: bytes = self.scope["raw_path"]
+        if b"%" in raw_path:
+            raw_path = _NEEDLESS_ESCAPE.sub(
+                lambda found: bytes.fromhex(found[1].decode()), raw_path
+            )
         return raw_path.removeprefix(self.scope.get("root_path", "").encode())
 
     def take_body(self, max_bytes: int, admission: Admission) -> bytes | None:
