@@ -61,7 +61,9 @@ def create_app(
             FrontDoor,
             endpoints=endpoints_of(settings, services),
             gate=Gate(plain(key) for key in settings.auth.keys),
-            guard=BrowserGuard(checks_names=is_open_to_pages(settings, services)),
+            guard=BrowserGuard(
+                settings.server.cors_origins, checks_names=is_open_to_pages(settings, services)
+            ),
             services=services,
         ),
         title="chat-proxy",

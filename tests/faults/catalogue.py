@@ -492,7 +492,11 @@ SECURITY = (
         "by the design on the same port: guarded by the admin key, or local names only; no docs",
     ),
     Row("F16", "scripts in everything the dashboard shows", "text, under a strict CSP"),
-    Row("F17", "requests from other origins", "no CORS"),
+    Row(
+        "F17",
+        "requests from other origins",
+        "no CORS, but for exact origins in `CHAT_PROXY_SERVER_CORS_ORIGINS`; never `*`",
+    ),
     Row(
         "F18",
         "bombs: compressed, nested, for patterns",

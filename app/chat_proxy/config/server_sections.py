@@ -9,6 +9,7 @@ from chat_proxy.config.value_types import (
     InAnyCase,
     Key,
     Keys,
+    Origins,
     Pause,
     Port,
     Positive,
@@ -35,6 +36,8 @@ class ServerSettings(Section):
     """After SIGTERM, how long new requests are accepted while load balancers react."""
     ping_seconds: Pause = 15
     """Interval of `: ping` while the upstream sends nothing after its headers; 0 disables it."""
+    cors_origins: Origins = ()
+    """Exact origins of web pages that may call `/v1` and read its answers; empty: none."""
     docs_enabled: bool = False
     """Serve the OpenAPI page of the health endpoints at `/docs`; it loads scripts from a CDN."""
 

@@ -17,6 +17,8 @@ from pydantic_settings import NoDecode
 from chat_proxy.compaction.stages.tool_rules import ToolRule
 from chat_proxy.registry.base_url import checked_base_url
 
+# As browsers write them: in lower case, without a path.
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{1,5})?")
 _TAG_NAME = re.compile(r"[A-Za-z][\w-]{0,60}")
 
 
@@ -99,8 +101,16 @@ def _tool_rules(value: object) -> object:
     return value
 
 
+def _origins(origins: tuple[str, ...]) -> tuple[str, ...]:
+    wrong = next((origin for origin in origins if not _ORIGIN.fullmatch(origin)), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong!r} is not an origin: write scheme://host or scheme://host:port")
+    return origins
+
+
 InAnyCase = BeforeValidator(_lower_case)
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Origins = Annotated[Words, AfterValidator(_origins)]
 TagNames = Annotated[Words, AfterValidator(_tag_names)]
 BaseUrl = Annotated[str, AfterValidator(checked_base_url)]
 Key = Annotated[SecretStr, AfterValidator(_header_value)]

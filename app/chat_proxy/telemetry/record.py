@@ -66,6 +66,8 @@ class RequestRecord:
     seconds: float = 0.0
     chat: object | None = None
     """What a chat's detail is made from when its answer has been sent."""
+    page_headers: tuple[tuple[bytes, bytes], ...] = ()
+    """The headers that let the web page which sent the request read the answer."""
     detail: bytes = b""
     """The outcome for each message, for the dashboard: JSON, a few kilobytes."""
 
@@ -116,6 +118,7 @@ class RequestRecord:
             headers.append((b"x-chat-proxy-unfit", self.unfit.encode("ascii")))
         if self.stages:
             headers.append((b"x-chat-proxy-stages", ",".join(self.stages).encode("ascii")))
+        headers += self.page_headers
         return headers
 
     def log_fields(self) -> dict[str, object]:

@@ -92,6 +92,10 @@ class FrontDoor:
         context = new_context(endpoint.route, client, self._deadlines.loop)
         try:
             with context.cancellation:
+                context.record.page_headers = self._guard.page_headers(client.values)
+                if context.record.page_headers and scope["method"] == "OPTIONS":
+                    await self._answer_preflight(endpoint, context, client)
+                    return
                 self._admit(endpoint, context)
                 await endpoint(context, client)
         except ProxyError as error:
@@ -118,6 +122,18 @@ class FrontDoor:
                 if raw_path.startswith(path.encode()):
                     return below
         return self._unknown
+
+    async def _answer_preflight(
+        self, endpoint: Endpoint, context: RequestContext, client: AsgiClient
+    ) -> None:
+        """Answer a browser that asks what a page may do; it sends no key."""
+        self._guard.check_names(context.values)
+        headers = self._guard.preflight(context.values, endpoint.methods)
+        if not headers:
+            raise MethodNotAllowed(endpoint.methods)
+        context.record.status = 204
+        await client.start(204, [*headers, *context.record.response_headers()])
+        await client.end()
 
     def _admit(self, endpoint: Endpoint, context: RequestContext) -> None:
         """Identify the caller, or raise why the request is refused."""
