@@ -267,6 +267,12 @@ UPSTREAM = (
         "becomes an error, a stream is relayed and the next request fits; "
         "`silent_truncation_total{result}`",
     ),
+    Row(
+        "B29",
+        "a second answer, or an end, that reaches a kept connection before the next request",
+        "the socket is looked at when the request is written: closed, and the next connection "
+        "is taken; no byte of it reaches anybody, and it is no retry",
+    ),
 )
 
 SUMMARY = (

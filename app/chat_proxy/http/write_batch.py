@@ -7,6 +7,7 @@ is alone is not held.
 """
 
 import asyncio
+from collections.abc import Callable
 from time import perf_counter
 from weakref import WeakKeyDictionary
 
@@ -15,6 +16,8 @@ MAX_SECONDS = 0.001
 
 Message = tuple[bytes, ...]
 """A message as it is written, in one part or more."""
+Look = Callable[[], bool]
+"""Asked at the moment of writing whether a message may still be written."""
 
 
 class WriteBatch:
@@ -30,7 +33,7 @@ class WriteBatch:
         self._woken = 0
         self._ran = 0
         self._held_since = 0.0
-        self._writes: list[tuple[asyncio.WriteTransport, Message]] = []
+        self._writes: list[tuple[asyncio.WriteTransport, Message, Look | None]] = []
 
     def wake(self) -> None:
         """Count a task that will run."""
@@ -42,18 +45,20 @@ class WriteBatch:
         if self._writes and perf_counter() - self._held_since > MAX_SECONDS:
             self.deliver()
 
-    def send(self, transport: asyncio.WriteTransport, message: Message) -> None:
-        """Write a message, at the latest in the loop's next iteration."""
+    def send(
+        self, transport: asyncio.WriteTransport, message: Message, look: Look | None = None
+    ) -> None:
+        """Write a message, at the latest in the loop's next iteration, if `look` allows it then."""
         writes = self._writes
         if self._woken <= self._ran:
             if writes:
                 self.deliver()
-            _write(transport, message)
+            _write(transport, message, look)
             return
         if not writes:
             self._held_since = perf_counter()
             asyncio.get_running_loop().call_soon(self._deliver_after, self._woken)
-        writes.append((transport, message))
+        writes.append((transport, message, look))
         if len(writes) >= MAX_WRITES:
             self.deliver()
 
@@ -61,8 +66,8 @@ class WriteBatch:
         """Write what is held; call it before a transport is closed."""
         if self._writes:
             writes, self._writes = self._writes, []
-            for transport, message in writes:
-                _write(transport, message)
+            for transport, message, look in writes:
+                _write(transport, message, look)
 
     def _deliver_after(self, woken: int) -> None:
         """Deliver after all tasks that had been woken by then: the loop keeps their order."""
@@ -81,9 +86,9 @@ def write_batch_of(loop: asyncio.AbstractEventLoop) -> WriteBatch:
     return batch
 
 
-def _write(transport: asyncio.WriteTransport, message: Message) -> None:
+def _write(transport: asyncio.WriteTransport, message: Message, look: Look | None) -> None:
     """Write to an open connection; break off one that refuses, at no other connection's expense."""
-    if transport.is_closing():
+    if transport.is_closing() or (look is not None and not look()):
         return
     try:
         for part in message:

@@ -1,6 +1,7 @@
 """One connection to an upstream: a request is written whole, its answer arrives in pieces."""
 
 import asyncio
+import select
 from collections.abc import Callable
 from typing import cast
 
@@ -23,6 +24,10 @@ class NotHttp(httpx.RemoteProtocolError):
 
 class ReusedConnectionClosed(httpx.RemoteProtocolError):
     """A kept-alive connection was closed before the first byte of this answer."""
+
+
+class NotWritten(httpx.WriteError):
+    """A kept-alive connection was closed or spoiled before this request was written to it."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -52,6 +57,8 @@ class Connection(asyncio.BufferedProtocol):
         self._error: httpx.TransportError | None = None
         self._was_used = False
         self._was_heard = False
+        self._is_unwritten = False
+        self._unread = select.poll()
         self._head_bytes_left = 0
         self._is_framed = False
         self._keeps_alive = False
@@ -66,8 +73,27 @@ class Connection(asyncio.BufferedProtocol):
         self.is_whole = self.has_head = self._was_heard = self._is_framed = False
         self.headers = []
         self._head_bytes_left = MAX_HEADER_BYTES
+        self._is_unwritten = self._was_used
         if self._transport is not None:
-            self.write_batch.send(self._transport, message)
+            look = self._is_clean if self._was_used else None
+            self.write_batch.send(self._transport, message, look)
+
+    def _is_clean(self) -> bool:
+        """Look at a kept connection at the moment of writing: what it holds was not asked for.
+
+        The loop may not have read it yet, and would take it for the answer to this request.
+        """
+        if self._unread.poll(0):
+            self._refuse()
+            return False
+        self._is_unwritten = False
+        return True
+
+    def _refuse(self) -> None:
+        """Close without having written the request."""
+        self._fail(NotWritten("bytes or an end without a request"))
+        self.break_off()
+        self._notify()
 
     @property
     def is_stale(self) -> bool:
@@ -135,6 +161,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Be ready for a request."""
         self._transport = cast("asyncio.Transport", transport)
+        self._unread.register(transport.get_extra_info("socket"), select.POLLIN)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's own signature
         """Return the buffer for the next read."""
@@ -145,6 +172,9 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_whole:
             # Bytes without a request: they are no answer to the next one.
             self.break_off()
+            return
+        if self._is_unwritten:
+            self._refuse()
             return
         self._was_heard = True
         try:
@@ -173,7 +203,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         if exc is None and self.has_head and not self._is_framed:
             self.is_whole = True
-        self._fail(httpx.ReadError(type(exc).__name__ if exc else "closed"))
+        error = NotWritten if self._is_unwritten else httpx.ReadError
+        self._fail(error(type(exc).__name__ if exc else "closed"))
         self._notify()
         self._on_lost(self)
 

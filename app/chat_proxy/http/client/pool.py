@@ -11,7 +11,12 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-from chat_proxy.http.client.connection import READ_BYTES, Connection, ReusedConnectionClosed
+from chat_proxy.http.client.connection import (
+    READ_BYTES,
+    Connection,
+    NotWritten,
+    ReusedConnectionClosed,
+)
 from chat_proxy.http.client.dialler import Dialler, Target, target_of
 from chat_proxy.http.client.resolver import CachingResolver, look_up
 from chat_proxy.http.headers import RawHeaders, head_of
@@ -173,11 +178,18 @@ class ConnectionPool(httpx.AsyncBaseTransport):
     async def send(self, target: Target, message: Message, *, fresh: bool = False) -> Connection:
         """Send a whole request and return its connection when the answer's headers are in.
 
-        `fresh` asks for a new connection.
+        `fresh` asks for a new connection. A kept one that turns out to be spoiled when the request
+        is to be written is replaced by the next.
         """
-        connection = None if fresh else self.idle.take(target.key)
-        if connection is None:
-            connection = await self._dial(target)
+        while not fresh and (connection := self.idle.take(target.key)) is not None:
+            try:
+                return await self._exchange(connection, message)
+            except NotWritten:
+                continue
+        return await self._exchange(await self._dial(target), message)
+
+    async def _exchange(self, connection: Connection, message: Message) -> Connection:
+        """Write a request and wait for the headers of its answer."""
         try:
             connection.ask(message)
             while not connection.has_head:
