@@ -273,6 +273,12 @@ UPSTREAM = (
         "the socket is looked at when the request is written: closed, and the next connection "
         "is taken; no byte of it reaches anybody, and it is no retry",
     ),
+    Row(
+        "B30",
+        "an answer before the request was read, which is never read to its end",
+        "the answer is passed and the connection closed, with and without TLS; "
+        "the next request does not wait behind the rest",
+    ),
 )
 
 SUMMARY = (

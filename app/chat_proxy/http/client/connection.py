@@ -1,13 +1,13 @@
 """One connection to an upstream: a request is written whole, its answer arrives in pieces."""
 
 import asyncio
-import select
 from collections.abc import Callable
 from typing import cast
 
 import httptools
 import httpx
 
+from chat_proxy.http.client.socket_state import SocketState
 from chat_proxy.http.headers import NUL, RawHeaders
 from chat_proxy.http.write_batch import Message, WriteBatch
 
@@ -16,6 +16,9 @@ READ_BYTES = 32 * 1024
 READ_BUFFER_BYTES = 24 * 1024
 MAX_HEADER_BYTES = 32 * 1024
 MAX_HEADERS = 128
+# Requests up to this size are sent as soon as they are written, whether or not they are read.
+SURELY_SENT_BYTES = 16 * 1024
+CONTENT_TOO_LARGE = 413
 
 
 class NotHttp(httpx.RemoteProtocolError):
@@ -58,7 +61,7 @@ class Connection(asyncio.BufferedProtocol):
         self._was_used = False
         self._was_heard = False
         self._is_unwritten = False
-        self._unread = select.poll()
+        self._is_large = False
         self._head_bytes_left = 0
         self._is_framed = False
         self._keeps_alive = False
@@ -74,6 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         self.headers = []
         self._head_bytes_left = MAX_HEADER_BYTES
         self._is_unwritten = self._was_used
+        self._is_large = sum(map(len, message)) > SURELY_SENT_BYTES
         if self._transport is not None:
             look = self._is_clean if self._was_used else None
             self.write_batch.send(self._transport, message, look)
@@ -83,7 +87,7 @@ class Connection(asyncio.BufferedProtocol):
 
         The loop may not have read it yet, and would take it for the answer to this request.
         """
-        if self._unread.poll(0):
+        if self._socket.has_input():
             self._refuse()
             return False
         self._is_unwritten = False
@@ -161,7 +165,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Be ready for a request."""
         self._transport = cast("asyncio.Transport", transport)
-        self._unread.register(transport.get_extra_info("socket"), select.POLLIN)
+        self._socket = SocketState(transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's own signature
         """Return the buffer for the next read."""
@@ -243,7 +247,16 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.status = status
         self.has_head = self._was_used = True
-        self._keeps_alive = self._parser.should_keep_alive()
+        self._keeps_alive = self._parser.should_keep_alive() and not self._is_early(status)
+
+    def _is_early(self, status: int) -> bool:
+        """Return whether the upstream answered without reading the request to its end.
+
+        It may never read the rest, behind which the next request would wait.
+        """
+        if status == CONTENT_TOO_LARGE:
+            return True
+        return self._is_large and self._transport is not None and self._socket.unsent_bytes() > 0
 
     def _is_head_too_large(self) -> bool:
         """Measure a head that came in several reads; one read cannot hold more than the limit."""
