@@ -279,6 +279,12 @@ UPSTREAM = (
         "the answer is passed and the connection closed, with and without TLS; "
         "the next request does not wait behind the rest",
     ),
+    Row(
+        "B31",
+        "a kept connection that breaks while the upstream works on the request",
+        "502 `upstream_reset`, not sent again; only a close at once, or before the request was "
+        "sent to its end, is the B5 of a stale connection",
+    ),
 )
 
 SUMMARY = (

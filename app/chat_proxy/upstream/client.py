@@ -7,7 +7,8 @@ from pathlib import Path
 import httpx
 
 from chat_proxy import errors
-from chat_proxy.http.client.connection import Connection, NotHttp, ReusedConnectionClosed
+from chat_proxy.http.client.answer_reader import NotHttp
+from chat_proxy.http.client.connection import Connection, ReusedConnectionClosed
 from chat_proxy.http.client.dialler import Target, TlsFailed, target_of
 from chat_proxy.http.client.pool import Answer, ConnectionPool, IdleConnections, request_message
 from chat_proxy.http.client.resolver import NameNotResolved

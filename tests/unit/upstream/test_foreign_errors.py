@@ -10,7 +10,8 @@ import pytest
 
 from chat_proxy import errors
 from chat_proxy.http.client import dialler
-from chat_proxy.http.client.connection import Connection, NotHttp
+from chat_proxy.http.client.answer_reader import NotHttp
+from chat_proxy.http.client.connection import Connection
 from chat_proxy.http.client.dialler import Dialler, TlsFailed, as_httpx, target_of
 from chat_proxy.http.client.resolver import CachingResolver, NameNotResolved, look_up
 from chat_proxy.upstream import client
