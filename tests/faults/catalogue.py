@@ -121,6 +121,12 @@ CLIENT = (
         '400 `invalid_value` for n with param "n"; the others are the upstream\'s to judge; '
         "only JSON's true asks for a stream",
     ),
+    Row(
+        "A25",
+        "a body in chunks of one byte, chunks with long extensions",
+        "accepted as far as it fits into the limit of a head; beyond, 400 when the chunks have "
+        "fewer than 20 bytes on average",
+    ),
 )
 
 UPSTREAM = (
@@ -241,8 +247,9 @@ UPSTREAM = (
     ),
     Row(
         "B24",
-        "trailers, interim answers, absurd or endless headers, no HTTP at all",
-        "dropped, or 502 `upstream_invalid_response`; never a 500",
+        "trailers, interim answers, absurd or endless headers, unknown transfer encodings, "
+        "no HTTP at all",
+        "dropped, or 502 `upstream_invalid_response`; never a 500, never a control character",
     ),
     Row(
         "B25",
@@ -284,6 +291,11 @@ UPSTREAM = (
         "a kept connection that breaks while the upstream works on the request",
         "502 `upstream_reset`, not sent again; only a close at once, or before the request was "
         "sent to its end, is the B5 of a stale connection",
+    ),
+    Row(
+        "B32",
+        "20,000 idle connections that are too old",
+        "closed a few at a time: nobody waits 10 ms for it",
     ),
 )
 

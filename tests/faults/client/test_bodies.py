@@ -1,4 +1,4 @@
-"""Rows A11 to A13 and A23: how a body is announced, and requests that come in a row."""
+"""Rows A11 to A13, A23 and A25: how a body is announced, and requests that come in a row."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -166,3 +166,36 @@ async def test_a23_another_expectation_fails(ask: Desk) -> None:
 
     assert is_error(answer, 417, "expectation_failed")
     assert received == []
+
+
+async def sent_in_chunks(desk: Desk, body: bytes, size: int, extension: bytes = b"") -> int:
+    """Return the status of the answer to a body in chunks of this size."""
+    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+    chunks = [b"%x%s\r\n%s\r\n" % (len(piece), extension, piece) for piece in pieces]
+    async with raw_client(desk.proxy) as client:
+        client.writer.write(CHUNKED + b"".join([*chunks, b"0\r\n\r\n"]))
+        return (await client.answer()).status
+
+
+def long_chat(size: int) -> bytes:
+    return chat_body(messages=[{"role": "user", "content": "x" * size}])
+
+
+@pytest.mark.parametrize(
+    ("body_bytes", "size", "extension"),
+    [(90_000, 1, b""), (90_000, 50, b";a=" + b"b" * 1_000)],
+    ids=["tiny", "extensions"],
+)
+async def test_a25_more_framing_than_body_is_refused(
+    small: Desk, body_bytes: int, size: int, extension: bytes
+) -> None:
+    """Each chunk costs a call: 20 MB of such chunks took half a second of the loop."""
+    assert await sent_in_chunks(small, long_chat(body_bytes), size, extension) == 400
+
+
+@pytest.mark.parametrize(("body_bytes", "size"), [(5_000, 1), (90_000, 20), (90_000, 8)])
+async def test_a25_small_chunks_of_a_small_body_are_accepted(
+    small: Desk, body_bytes: int, size: int
+) -> None:
+    """Some clients write JSON piece by piece."""
+    assert await sent_in_chunks(small, long_chat(body_bytes), size) == 200

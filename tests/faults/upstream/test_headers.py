@@ -30,6 +30,87 @@ async def test_b24_interim_answers_and_trailers_are_dropped(stage: Stage) -> Non
     assert not {"link", "trailer", "x-sum"} & set(answer.headers)
 
 
+@pytest.mark.parametrize("length", [0, 5, 100])
+async def test_b23_b24_an_interim_answer_says_nothing_about_the_next(
+    stage: Stage, length: int
+) -> None:
+    """The answer after it ends with its connection."""
+    interim = f"HTTP/1.1 103 Early Hints\r\ncontent-length: {length}\r\n\r\n".encode()
+    final = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{"a":1}'
+    async with stage(Says(interim, final, then="close")) as they:
+        answer = await they.ask()
+
+    assert (answer.status, answer.body) == (200, b'{"a":1}')
+
+
+@pytest.mark.parametrize(
+    "trailers",
+    [b"x-long: " + b"y" * 1_000_000, b"\r\n".join(b"x-%d: y" % n for n in range(100_000))],
+    ids=["one", "many"],
+)
+async def test_b24_trailers_without_end_are_refused(stage: Stage, trailers: bytes) -> None:
+    head = (
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
+    says = Says(head + b'7\r\n{"a":1}\r\n0\r\n', trailers + b"\r\n\r\n")
+    async with stage(says) as they:
+        answer = await they.ask()
+
+    assert is_error(answer, 502, "upstream_invalid_response")
+
+
+async def test_b24_a_chunk_extension_without_end_is_refused(stage: Stage) -> None:
+    head = (
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
+    says = Says(head + b"7;a=" + b"y" * 1_000_000 + b'\r\n{"a":1}\r\n0\r\n\r\n')
+    async with stage(says) as they:
+        answer = await they.ask()
+
+    assert is_error(answer, 502, "upstream_invalid_response")
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [b"deflate, chunked", b"gzip\r\ntransfer-encoding: chunked", b"chunked, deflate", b"xchunked"],
+)
+async def test_b24_a_body_in_an_unknown_transfer_encoding_is_refused(
+    stage: Stage, encoding: bytes
+) -> None:
+    """It would reach the client compressed, without a word about it."""
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: " + encoding
+    async with stage(Says(head + b'\r\n\r\n7\r\n{"a":1}\r\n0\r\n\r\n', then="close")) as they:
+        answer = await they.ask()
+
+    assert answer.status == 502
+    assert is_error(answer, 502, "upstream_invalid_response")
+
+
+@pytest.mark.parametrize("encoding", [b"chunked", b"Chunked", b" chunked "])
+async def test_b24_a_chunked_body_is_passed_however_it_is_spelled(
+    stage: Stage, encoding: bytes
+) -> None:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: " + encoding
+    async with stage(Says(head + b'\r\n\r\n7\r\n{"a":1}\r\n0\r\n\r\n')) as they:
+        answer = await they.ask()
+
+    assert (answer.status, answer.body) == (200, b'{"a":1}')
+
+
+@pytest.mark.parametrize("control", [1, 7, 8, 11, 12, 27, 31, 127])
+async def test_b24_f8_a_header_with_a_control_character_is_dropped(
+    stage: Stage, control: int
+) -> None:
+    """A terminal that shows it would obey; a tab is harmless."""
+    bad = b"x-bad: a%cb\r\nx-good: a\tb\r\n" % control
+    says = Says(b"HTTP/1.1 200 OK\r\n" + bad + b'content-length: 7\r\n\r\n{"a":1}')
+    async with stage(says) as they:
+        answer = await they.ask()
+
+    assert (answer.status, answer.headers["x-good"]) == (200, "a\tb")
+    assert "x-bad" not in answer.headers
+
+
 @pytest.mark.parametrize(
     "header",
     [
@@ -99,6 +180,7 @@ async def test_b24_f8_an_absurd_header_is_dropped_refused_or_harmless(
         b"SSH-2.0-OpenSSH_9.6\r\n",
         b"\x00\x01\x02\xff",
         b"HTTP/1.1 OK\r\n\r\n",
+        b"HTTP/1.1 000 X\r\ncontent-length: 0\r\n\r\n" + whole("200 OK", b"{}"),
         b"HTTP/1.1 99 X\r\ncontent-length: 0\r\n\r\n",
         b"HTTP/1.1 600 X\r\ncontent-length: 2\r\n\r\n{}",
         b"HTTP/1.1 999 X\r\ncontent-length: 2\r\n\r\n{}",

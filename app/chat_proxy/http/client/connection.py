@@ -64,7 +64,7 @@ class Connection(AnswerReader, asyncio.BufferedProtocol):
         self._expect_answer()
         self._was_heard = False
         self._is_unwritten = self._was_used
-        self._is_large = sum(map(len, message)) > SURELY_SENT_BYTES
+        self._is_large = len(message) > 1 or len(message[0]) > SURELY_SENT_BYTES
         if self._transport is not None:
             look = self._is_clean if self._was_used else None
             self.write_batch.send(self._transport, message, look)

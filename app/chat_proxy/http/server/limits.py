@@ -33,3 +33,11 @@ class ConnectionLimits:
     def body_deadline(self, body_bytes: int) -> float:
         """Return the seconds that a body may take: one more for each mebibyte received."""
         return self.body_seconds + body_bytes / MEBIBYTE
+
+    def most_framing(self, body_bytes: int) -> int:
+        """Return how many bytes may be spent on sizes and extensions of chunks.
+
+        Each chunk costs a call, whatever its size. So many chunks of any size are accepted as fit
+        into the limit of a head, about 13,000; beyond, they must have 20 bytes on average.
+        """
+        return self.max_header_bytes + body_bytes // 4

@@ -38,6 +38,7 @@ class GuardedProtocol(Connection):
         "_app_state",
         "_body_began",
         "_body_bytes",
+        "_framing_bytes",
         "_hooks",
         "_line_bytes",
         "_refused",
@@ -66,6 +67,7 @@ class GuardedProtocol(Connection):
         self._line_bytes = 0
         self._body_bytes = 0
         self._body_began = 0
+        self._framing_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timeout for the first request."""
@@ -89,7 +91,7 @@ class GuardedProtocol(Connection):
             self._fed_bytes = 0
             self._line_bytes = 0
         self._fed_bytes += len(data)
-        body_bytes = self._body_bytes
+        body_bytes, arriving = self._body_bytes, self._arriving
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -98,6 +100,8 @@ class GuardedProtocol(Connection):
             self._refuse(HeadersTooLarge() if self._is_too_large() else cause_of(error))
         else:
             if self._phase is not IDLE:
+                if arriving is not None and arriving is self._arriving:
+                    self._framing_bytes += len(data) - self._body_bytes + body_bytes
                 self._check_unfinished(data, body_bytes)
 
     def _check_unfinished(self, data: bytes, body_bytes: int) -> None:
@@ -113,6 +117,8 @@ class GuardedProtocol(Connection):
         is_long = self._line_bytes > self._limits.max_header_line_bytes
         if is_long or (self._phase is HEAD and self._is_too_large()):
             self._refuse(HeadersTooLarge())
+        elif self._framing_bytes > self._limits.most_framing(self._body_bytes - self._body_began):
+            self._refuse(BadRequest("The chunks of the body are too small."))
         elif self._timer.began == NOT_YET:
             self._timer.start()
 
@@ -141,6 +147,7 @@ class GuardedProtocol(Connection):
         self._max_kept = 0
         self._timer.began = NOT_YET
         self._body_began = self._body_bytes
+        self._framing_bytes = 0
         self._begin_cycle(version)
 
     def _begin_cycle(self, version: str) -> None:
