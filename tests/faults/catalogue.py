@@ -499,6 +499,12 @@ PROCESS = (
         "a broken registry file, a missing key",
         "one clear line and exit 2 at the start; there is no reload, so what runs stays",
     ),
+    Row(
+        "E12",
+        "a reader of the log that stops reading",
+        "every request is answered; lines beyond the bound are dropped, and one line tells how "
+        "many when the reader goes on",
+    ),
 )
 
 SECURITY = (

@@ -10,7 +10,7 @@ import threading
 import time
 from types import FrameType
 
-from chat_proxy.telemetry.logs import ERROR, WARNING, log
+from chat_proxy.telemetry.logs import ERROR, WARNING, flush_logs, log
 from chat_proxy.telemetry.metrics import Metrics
 
 BEAT_SECONDS = 0.5
@@ -73,6 +73,7 @@ class LoopWatchdog:
                 log("the event loop is blocked", ERROR, at=at)
             elif looks == STUCK_LOOKS and self._ends_process:
                 log("the event loop is stuck, so this worker ends", ERROR)
+                flush_logs()
                 os._exit(STUCK_EXIT_CODE)
 
 

@@ -4,8 +4,11 @@ import asyncio
 import io
 import json
 import logging
+import os
 import random
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 from chat_proxy.telemetry.logs import (
     ATOMIC_BYTES,
     ERROR,
+    MAX_WAITING,
     WARNING,
     configure_logging,
     json_head,
@@ -247,3 +251,59 @@ def test_our_own_sentence_stays_as_it_is_and_only_fields_are_escaped() -> None:
     assert "8 → 2 messages" in line
     assert line.count("→") == 1
     assert json.loads(line)["model"] == "→\u202e"
+
+
+def test_a_log_that_nobody_reads_is_bounded_and_says_what_it_dropped() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stream:
+        configure_logging("info", "json", stream)
+        began = time.monotonic()
+        for number in range(5_000):
+            log("one of many", number=number)
+        seconds = time.monotonic() - began
+        configure_logging("error", "json", sys.stderr)
+    with os.fdopen(reader, "rb") as said:
+        told = [json.loads(line) for line in said]
+
+    numbers = [line["number"] for line in told if line["message"] == "one of many"]
+    dropped = [line["lines"] for line in told if line["message"] == "log lines were dropped"]
+    assert seconds < 2
+    assert MAX_WAITING <= len(numbers) < 5_000
+    assert numbers == sorted(set(numbers))
+    assert sum(dropped) == 5_000 - len(numbers)
+
+
+def test_the_last_lines_are_written_before_the_process_ends() -> None:
+    code = "from chat_proxy.telemetry.logs import *; configure_logging('info', 'json'); log('last')"
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert json.loads(ended.stderr)["message"] == "last"
+
+
+def test_a_process_ends_although_nobody_reads_its_log() -> None:
+    code = (
+        "from chat_proxy.telemetry.logs import *; configure_logging('info', 'json')\n"
+        "for number in range(5_000): log('one of many', number=number)"
+    )
+    reader, writer = os.pipe()
+
+    ended = subprocess.run([sys.executable, "-c", code], stderr=writer, timeout=20, check=False)
+
+    os.close(writer)
+    os.close(reader)
+    assert ended.returncode == 0
+
+
+def test_a_descriptor_that_does_not_block_is_waited_for() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with os.fdopen(writer, "w") as stream:
+        configure_logging("info", "json", stream)
+        for number in range(1_000):
+            log("one of many", number=number)
+        configure_logging("error", "json", sys.stderr)
+    with os.fdopen(reader, "rb") as said:
+        numbers = [json.loads(line)["number"] for line in said]
+
+    assert numbers == list(range(1_000))
