@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from bench.chart import Chart
-from bench.growth import alignment, checkpoints, histories
+from bench.growth import alignment, checkpoints, histories, originals
 from bench.machine import machine_facts
 from bench.progress import tell
 from bench.servers import REPOSITORY
@@ -18,13 +18,14 @@ def main() -> int:
     """Measure, write the plots and the page; 1 says that a lookup does not keep its promise."""
     with tempfile.TemporaryDirectory(prefix="growth-") as folder:
         lookups = checkpoints.measure(Path(folder))
+        beside = originals.measure(Path(folder))
         requests = histories.measure(Path(folder))
     alike = alignment.measure()
     tell("")
     DOCS.mkdir(parents=True, exist_ok=True)
     (DOCS / "history.svg").write_text(_history_chart(requests).svg(), encoding="utf-8")
     (DOCS / "checkpoints.svg").write_text(_checkpoint_chart(lookups).svg(), encoding="utf-8")
-    page = _page(requests, lookups, alike)
+    page = _page(requests, lookups, beside, alike)
     (DOCS / "growth.md").write_text(page, encoding="utf-8")
     print(page)
     return 0 if lookups[checkpoints.SIZES[-1]] <= MOST_RATIO * lookups[checkpoints.SIZES[0]] else 1
@@ -47,6 +48,7 @@ def _checkpoint_chart(lookups: dict[int, float]) -> Chart:
 def _page(
     requests: dict[str, dict[int, float]],
     lookups: dict[int, float],
+    beside: dict[int, float],
     alike: dict[int, alignment.Cost],
 ) -> str:
     facts = machine_facts()
@@ -76,6 +78,7 @@ def _page(
     ]
     first = lookups[checkpoints.SIZES[0]]
     lines += [f"| {size:,} | {cost:,.0f} | {cost / first:.2f} |" for size, cost in lookups.items()]
+    lines += ["", *_originals_table(beside)]
     lines += [
         "",
         "A history that its client has changed is found by its anchors and aligned with what the",
@@ -89,6 +92,18 @@ def _page(
         for length, cost in alike.items()
     ]
     return "\n".join([*lines, ""])
+
+
+def _originals_table(beside: dict[int, float]) -> list[str]:
+    return [
+        "The same file holds the originals of folded messages. Two lookups of",
+        f"{originals.KEYS:,} keys that are not there, beside originals of",
+        f"{originals.ORIGINAL_BYTES / 1e6:.1f} MB, best of {originals.ROUNDS}:",
+        "",
+        "| originals | ms |",
+        "|---|---|",
+        *(f"| {count:,} | {cost:.1f} |" for count, cost in beside.items()),
+    ]
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from chat_proxy.proxy.session.recognition.checkpoints import KIND, Checkpoints
 from chat_proxy.proxy.session.recognition.history import History, hashed_history
 from chat_proxy.proxy.session.recognition.scope import ADDRESS_BYTES, Scope
 from chat_proxy.store.base import Seal
-from chat_proxy.store.sqlite.store import _INSERT, SqliteStore
+from chat_proxy.store.sqlite.schema import INSERT
+from chat_proxy.store.sqlite.store import SqliteStore
 
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 SEAMS = 50
@@ -34,7 +35,7 @@ ROWS = {
     anchors.KIND: bytes(ADDRESS_BYTES),
 }
 
-Row = tuple[str, bytes, bytes, int, bytes, str, int]
+Row = tuple[str, bytes, int, bytes, str, int, bytes]
 
 
 def measure(folder: Path) -> dict[int, float]:
@@ -76,7 +77,7 @@ def _history(seed: str) -> History:
 def _fill(path: Path, size: int) -> None:
     connection = sqlite3.connect(path)
     with connection:
-        connection.executemany(_INSERT, _rows(size))
+        connection.executemany(INSERT, _rows(size))
     # A store that fills in the course of weeks has no such log.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
@@ -89,4 +90,4 @@ def _rows(size: int) -> Iterator[Row]:
     for kind, row in ROWS.items():
         for _ in range(size):
             key = os.urandom(ADDRESS_BYTES)
-            yield kind, key, row, expires, seal.of(kind, key, row, expires), TENANT, now
+            yield kind, key, expires, seal.of(kind, key, row, expires), TENANT, now, row

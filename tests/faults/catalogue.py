@@ -445,6 +445,11 @@ STORE = (
         "404 as for an unknown id; written whole or not at all; over the quota they stay inline",
     ),
     Row("D13", "a clock that jumps by a day", "nothing expires at once, nothing lives for ever"),
+    Row(
+        "D14",
+        "a file with many originals of 2 MB",
+        "a lookup of all seams stays within its 250 ms; nothing is summarised again",
+    ),
 )
 
 PROCESS = (

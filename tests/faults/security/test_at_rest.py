@@ -10,7 +10,7 @@ import pytest
 
 from chat_proxy.cli.purge import purge
 from chat_proxy.config.settings import Settings
-from chat_proxy.store.sqlite.file import connect
+from chat_proxy.store.sqlite.connection import connect
 from tests.faults.security.tenants import ALICE, BOB, bearer, tenant_of
 from tests.journeys.summaries.talking import SYSTEM, WINDOW, turns
 from tests.support.fake_model import fake_model

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from chat_proxy.store.sqlite.file import SCHEMA_VERSION
+from chat_proxy.store.sqlite.schema import SCHEMA_VERSION
 from tests.journeys.replicas.fleet import fleet_of
 from tests.journeys.summaries.talking import WINDOW, label, long_chat, talking
 from tests.support.command import run_command
 from tests.support.conversations import get, listening
 from tests.support.summary_model import SummaryModel
 from tests.unit.store.places import (
+    FIRST_FORM,
     cut_short,
     empty,
     garbage,
@@ -36,11 +37,13 @@ def no_place(path: Path) -> None:
 
 
 def older(path: Path) -> None:
-    """Take away what this version has added to the file."""
+    """Write the file as the first version had it: values among keys, and no owners."""
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
-        file.execute("ALTER TABLE rows DROP COLUMN owner")
-        file.execute("ALTER TABLE rows DROP COLUMN written")
-        file.execute("PRAGMA user_version = 1")
+        file.execute("DROP INDEX rows_by_expiry")
+        file.execute("ALTER TABLE rows RENAME TO newer")
+        file.executescript(FIRST_FORM)
+        file.execute("INSERT INTO rows SELECT kind, key, value, expires, seal FROM newer")
+        file.execute("DROP TABLE newer")
 
 
 def version_of(path: Path) -> int:

@@ -6,6 +6,23 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+FIRST_FORM = """
+CREATE TABLE rows (
+    kind TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, expires INTEGER NOT NULL,
+    seal BLOB NOT NULL, PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
+CREATE INDEX rows_by_expiry ON rows (expires);
+PRAGMA user_version = 1;
+"""
+"""The schema of the first version, with values among the keys."""
+SECOND_FORM = f"""
+{FIRST_FORM}
+ALTER TABLE rows ADD COLUMN owner TEXT;
+ALTER TABLE rows ADD COLUMN written INTEGER NOT NULL DEFAULT 0;
+PRAGMA user_version = 2;
+"""
+"""The schema of the second version, which knows owners."""
+
 
 def place_in(folder: Path) -> Path:
     """Where the file is."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from chat_proxy.store.sqlite.schema import INSERT
 from chat_proxy.store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -37,8 +38,7 @@ async def test_a_row_of_foreign_types_is_a_miss(
     )
     await store.open()
     with sqlite3.connect(tmp_path / "store.db") as file:
-        row = ("kind", KEY, value, expires, seal)
-        file.execute("INSERT INTO rows (kind, key, value, expires, seal) VALUES (?,?,?,?,?)", row)
+        file.execute(INSERT, ("kind", KEY, expires, seal, None, 0, value))
     file.close()
 
     found = await store.get_many("kind", [KEY])

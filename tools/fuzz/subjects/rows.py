@@ -10,6 +10,7 @@ from chat_proxy.compaction.checkpoint import Checkpoint
 from chat_proxy.proxy.reporting.shared_chat_log import head_of
 from chat_proxy.proxy.sizing.learned_windows import _lesson_in
 from chat_proxy.store.base import Addresses, Seal
+from chat_proxy.store.sqlite.schema import INSERT
 from chat_proxy.store.sqlite.store import SqliteStore
 from chat_proxy.tokens.calibration import Calibration
 
@@ -63,12 +64,9 @@ class _SpoiltStore:
             self._open()
         assert self._loop is not None
         value, expires, seal = (_typed(data[at:]) for at in range(3))
-        row = ("kind", _KEY, value, 2**62 if expires is None else expires, seal)
+        row = ("kind", _KEY, 2**62 if expires is None else expires, seal, None, 0, value)
         try:
-            self._file.execute(
-                "INSERT OR REPLACE INTO rows (kind, key, value, expires, seal) VALUES (?,?,?,?,?)",
-                row,
-            )
+            self._file.execute(INSERT, row)
         except (sqlite3.Error, OverflowError):
             return
         found = self._loop.run_until_complete(self._store.get_many("kind", [_KEY]))

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Awaitable, Callable
 
 from chat_proxy.store.base import Seal
+from chat_proxy.store.sqlite.schema import INSERT
 
 LEASE_KIND = "lease"
 TOKEN_BYTES = 16
@@ -15,8 +16,6 @@ CLOCK_STEP_SECONDS = 1.0
 
 _VALUE = struct.Struct(f">dd{TOKEN_BYTES}s")
 _SELECT = "SELECT value, expires, seal FROM rows WHERE kind = ? AND key = ?"
-_INSERT = """INSERT OR REPLACE INTO rows (kind, key, value, expires, seal, owner, written)
-    VALUES (?,?,?,?,?,'',?)"""
 _DELETE = "DELETE FROM rows WHERE kind = ? AND key = ?"
 
 Work = Callable[[sqlite3.Connection], bool]
@@ -64,7 +63,8 @@ class SqliteLease:
         value = _VALUE.pack(now, now + self._seconds, self._token)
         expires = math.ceil(now + self._seconds)
         seal = self._seal.of(LEASE_KIND, self._key, value, expires)
-        connection.execute(_INSERT, (LEASE_KIND, self._key, value, expires, seal, int(now)))
+        row = (LEASE_KIND, self._key, expires, seal, "", int(now), value)
+        connection.execute(INSERT, row)
         return True
 
     def _let_go(self, connection: sqlite3.Connection) -> bool:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from chat_proxy.store.base import StoreUnavailable
 from chat_proxy.store.purge_selection import Purged, Selection
-from chat_proxy.store.sqlite.file import connect, copies_of
+from chat_proxy.store.sqlite.connection import connect
+from chat_proxy.store.sqlite.file import copies_of
 
 WAIT_SECONDS = 30.0
 ROWS_AT_ONCE = 200
 
-_SELECT = """SELECT kind, key, length(value) FROM rows
+_SELECT = """SELECT kind, key, bytes FROM rows
     WHERE (:before IS NULL OR written <= :before)
     AND (:tenant IS NULL OR owner IS NULL OR owner = :tenant)"""
 

@@ -15,19 +15,16 @@ from typing import TypeVar
 from chat_proxy.store.base import CLOCK_SLACK, MAX_TTL_SECONDS, Addresses, Rows, Seal
 from chat_proxy.store.lease import Lease
 from chat_proxy.store.purge_selection import Purged, Selection
+from chat_proxy.store.sqlite.connection import connect, is_busy, is_damage, is_full, name_of
 from chat_proxy.store.sqlite.file import (
-    connect,
-    is_busy,
-    is_damage,
-    is_full,
     locked_folder,
     log_bytes,
-    name_of,
     open_or_replace,
     read_or_create_secret,
 )
 from chat_proxy.store.sqlite.lease import LEASE_KIND, SqliteLease, Work, holder_of
 from chat_proxy.store.sqlite.purge import purge_file
+from chat_proxy.store.sqlite.schema import INSERT
 
 T = TypeVar("T")
 Notice = Callable[[str, str], None]
@@ -38,11 +35,9 @@ KEYS_PER_QUERY = 500
 SWEEP_EVERY = 100
 SWEEP_ROWS = 200
 
-_INSERT = """INSERT OR REPLACE INTO rows (kind, key, value, expires, seal, owner, written)
-    VALUES (?,?,?,?,?,?,?)"""
 _SELECT = "SELECT key, value, expires, seal FROM rows WHERE kind = ? AND expires > ?"
-_SWEEP = """DELETE FROM rows WHERE (kind, key) IN
-    (SELECT kind, key FROM rows WHERE expires <= ? OR expires > ? LIMIT ?)"""
+_SWEEP = """DELETE FROM rows WHERE rowid IN
+    (SELECT rowid FROM rows WHERE expires <= ? OR expires > ? LIMIT ?)"""
 
 
 class SqliteStore:
@@ -205,17 +200,17 @@ class SqliteStore:
         now = self._clock()
         expires = int(now + min(ttl_seconds, MAX_TTL_SECONDS))
         seal = self._seal.of(kind, key, value, expires)
-        row = (kind, key, value, expires, seal, owner, int(now))
+        row = (kind, key, expires, seal, owner, int(now), value)
         self._puts += 1
         if self._puts % SWEEP_EVERY == 1:
             self._sweep(CLOCK_SLACK)
         try:
-            self._write(_INSERT, row)
+            self._write(INSERT, row)
         except sqlite3.OperationalError as error:
             if not is_full(error):
                 raise
             self._sweep(0)
-            self._write(_INSERT, row)
+            self._write(INSERT, row)
         return True
 
     def _sweep(self, slack_seconds: int) -> None:

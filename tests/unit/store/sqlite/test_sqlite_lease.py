@@ -12,6 +12,7 @@ import pytest
 
 from chat_proxy.store.purge_selection import Selection
 from chat_proxy.store.sqlite.lease import LEASE_KIND
+from chat_proxy.store.sqlite.schema import INSERT
 from chat_proxy.store.sqlite.store import SqliteStore
 from tests.support.command import ROOT, environment
 from tests.unit.store.kept import Clock
@@ -177,10 +178,7 @@ async def test_a_closed_store_gives_every_lease(store: SqliteStore) -> None:
 async def test_a_foreign_row_holds_no_lease(store: SqliteStore, tmp_path: Path) -> None:
     """FAULTS D9: only this deployment can write rows."""
     with closing(sqlite3.connect(tmp_path / "store.db")) as other:
-        other.execute(
-            "INSERT INTO rows (kind, key, value, expires, seal) VALUES (?, ?, ?, ?, ?)",
-            (LEASE_KIND, b"key", b"x" * 32, 2**40, b"s" * 32),
-        )
+        other.execute(INSERT, (LEASE_KIND, b"key", 2**40, b"s" * 32, None, 0, b"x" * 32))
         other.commit()
 
     assert await store.lease(b"key", 10) is not None

@@ -1,18 +1,15 @@
-"""Rows that are purged leave no byte in the SQLite file or beside it; older files are migrated."""
+"""Rows that are purged leave no byte in the SQLite file or beside it."""
 
-import asyncio
 import os
 import sqlite3
-import stat
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from chat_proxy.store.base import Seal, StoreUnavailable
+from chat_proxy.store.base import StoreUnavailable
 from chat_proxy.store.purge_selection import Purged, Selection
-from chat_proxy.store.sqlite.file import BACKUP_SECONDS, SCHEMA_VERSION
 from chat_proxy.store.sqlite.purge import purge_file
 from chat_proxy.store.sqlite.store import SqliteStore
 
@@ -22,14 +19,6 @@ DAY = 86_400.0
 NOW = 1_800_000_000.0
 SECRET = b"s" * 32
 CANARY = b"canary-of-the-deleted-tenant"
-FIRST_FORM = """
-CREATE TABLE rows (
-    kind TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, expires INTEGER NOT NULL,
-    seal BLOB NOT NULL, PRIMARY KEY (kind, key)
-) WITHOUT ROWID;
-CREATE INDEX rows_by_expiry ON rows (expires);
-PRAGMA user_version = 1;
-"""
 
 
 def sqlite_store(folder: Path, now: float = NOW) -> SqliteStore:
@@ -49,18 +38,6 @@ def files_with(folder: Path, *words: bytes) -> list[str]:
     return [
         path.name for path in folder.iterdir() if any(word in path.read_bytes() for word in words)
     ]
-
-
-def first_form(folder: Path) -> None:
-    """Leave a file as the first version wrote it, with one row."""
-    expires = int(NOW + 10 * DAY)
-    seal = Seal(SECRET).of("kind", b"old", CANARY, expires)
-    with closing(sqlite3.connect(folder / "store.db")) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(FIRST_FORM)
-        row = ("kind", b"old", CANARY, expires, seal)
-        connection.execute("INSERT INTO rows VALUES (?,?,?,?,?)", row)
-        connection.commit()
 
 
 async def test_a_purged_tenant_leaves_no_byte_while_the_store_is_open(
@@ -158,71 +135,3 @@ async def test_a_copy_that_cannot_be_deleted_makes_the_purge_say_so(
 
     with pytest.raises(StoreUnavailable, match=r"store\.db: "):
         await store.purge(Selection())
-
-
-async def test_an_older_file_is_migrated_with_its_rows_and_a_copy_of_before(tmp_path: Path) -> None:
-    """FAULTS D10."""
-    first_form(tmp_path)
-    stores = [sqlite_store(tmp_path) for _ in range(3)]
-
-    await asyncio.gather(*(store.open() for store in stores))
-
-    assert await stores[0].get_many("kind", [b"old"]) == {b"old": CANARY}
-    assert await stores[1].put("kind", b"new", b"1", DAY, "them")
-    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
-    backup = tmp_path / "store.db.v1"
-    with closing(sqlite3.connect(backup)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-        assert connection.execute("SELECT value FROM rows").fetchone() == (CANARY,)
-    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
-    for store in stores:
-        await store.close()
-
-
-async def test_a_migrated_row_goes_with_the_first_tenant_and_so_does_the_copy(
-    tmp_path: Path,
-) -> None:
-    """FAULTS D10, F21: nobody knows whose it is."""
-    first_form(tmp_path)
-    store = sqlite_store(tmp_path)
-    await store.open()
-
-    await store.purge(Selection(tenant="them"))
-
-    assert files_with(tmp_path, CANARY) == []
-    await store.close()
-
-
-async def test_the_copy_of_an_older_file_does_not_stay_for_ever(tmp_path: Path) -> None:
-    """FAULTS F21."""
-    first_form(tmp_path)
-    for now in (NOW, NOW + BACKUP_SECONDS - 1):
-        store = sqlite_store(tmp_path, now)
-        await store.open()
-        await store.close()
-        assert (tmp_path / "store.db.v1").exists()
-
-    store = sqlite_store(tmp_path, NOW + BACKUP_SECONDS)
-    await store.open()
-
-    assert not (tmp_path / "store.db.v1").exists()
-    await store.close()
-
-
-async def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
-    """FAULTS D10."""
-    first_form(tmp_path)
-    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
-        connection.execute("ALTER TABLE rows ADD COLUMN written TEXT")
-        connection.commit()
-    store = sqlite_store(tmp_path)
-
-    with pytest.raises(StoreUnavailable, match="duplicate column"):
-        await store.open()
-
-    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
-        columns = [row[1] for row in connection.execute("PRAGMA table_info(rows)")]
-        assert "owner" not in columns
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-    await store.close()
