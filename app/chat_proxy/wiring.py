@@ -38,7 +38,7 @@ from chat_proxy.proxy.summaries.writing.ride_shares import RideShares
 from chat_proxy.registry.model_card import ModelCard
 from chat_proxy.registry.registry import BadRegistry, ModelRegistry, read_registry
 from chat_proxy.store.archive.archive import Archive
-from chat_proxy.store.base import StoreUnavailable
+from chat_proxy.store.base import Capacity, StoreUnavailable
 from chat_proxy.store.factory import FailOpenStore, store_of
 from chat_proxy.telemetry.logs import WARNING, log
 from chat_proxy.telemetry.loop_watchdog import LoopWatchdog
@@ -131,10 +131,9 @@ def make_compaction(
 ) -> CompactionServices:
     """Return what requests are compacted with."""
     upstream, windows, registry, metrics = connections
-    offloads = Offloads(store, settings.archive.retention_days * 24 * 3600)
-    originals = Originals(
-        offloads, archive, settings.archive.dir, mentions_paths=settings.archive.mention_paths
-    )
+    kept = settings.archive
+    offloads = Offloads(store, kept.retention_days * 24 * 3600, enabled=kept.enabled)
+    originals = Originals(offloads, archive, kept.dir, mentions_paths=kept.mention_paths)
     checkpoints = Checkpoints(store)
     summaries = SummaryServices(
         SummaryJobs(checkpoints, store, metrics, settings.summary.concurrency),
@@ -157,18 +156,28 @@ def make_store(settings: Settings, metrics: Metrics) -> FailOpenStore:
     on_fault = fault_reporter(metrics)
     secret = plain_or_none(settings.store.secret)
     try:
-        store = store_of(settings.store.url, secret, on_fault, settings.store.max_bytes)
+        store = store_of(
+            settings.store.url,
+            secret,
+            on_fault,
+            Capacity(settings.store.max_bytes, settings.store.tenant_max_bytes),
+        )
     except StoreUnavailable as error:
         raise BadConfiguration(f"CHAT_PROXY_STORE_URL: {error}") from None
     return FailOpenStore(store, required=settings.store.required, notice=on_fault, secret=secret)
 
 
 def make_archive(settings: Settings, metrics: Metrics) -> Archive | None:
-    """Return the archive of originals, None if it is disabled."""
-    if not settings.archive.enabled:
-        return None
+    """Return the archive of originals, None if they are not written as files."""
     archive = settings.archive
-    return Archive(archive.dir, archive.retention_days, archive.max_bytes, fault_reporter(metrics))
+    if not (archive.enabled and archive.files):
+        return None
+    return Archive(
+        archive.dir,
+        archive.retention_days,
+        Capacity(archive.max_bytes, archive.tenant_max_bytes),
+        fault_reporter(metrics),
+    )
 
 
 def fault_reporter(metrics: Metrics) -> Callable[[str, str], None]:

@@ -19,7 +19,7 @@ from chat_proxy.proxy.session.recognition import anchors
 from chat_proxy.proxy.session.recognition.checkpoints import KIND, Checkpoints
 from chat_proxy.proxy.session.recognition.history import History, hashed_history
 from chat_proxy.proxy.session.recognition.scope import ADDRESS_BYTES, Scope
-from chat_proxy.store.base import Seal
+from chat_proxy.store.base import Capacity, Seal
 from chat_proxy.store.sqlite.schema import INSERT
 from chat_proxy.store.sqlite.store import SqliteStore
 
@@ -45,7 +45,7 @@ def measure(folder: Path) -> dict[int, float]:
 
 async def _cost(path: Path, size: int) -> float:
     tell(f"writing {size} checkpoints")
-    store = SqliteStore(path, SECRET, max_bytes=4 * 1024**3)
+    store = SqliteStore(path, SECRET, capacity=Capacity(4 * 1024**3))
     await store.open()
     _fill(path, size)
     best = float("inf")

@@ -450,6 +450,11 @@ STORE = (
         "a file with many originals of 2 MB",
         "a lookup of all seams stays within its 250 ms; nothing is summarised again",
     ),
+    Row(
+        "D15",
+        "a tenant that keeps more than its share",
+        "its own oldest texts go, in the store and in the archive; other tenants keep theirs",
+    ),
 )
 
 PROCESS = (

@@ -118,7 +118,7 @@ async def run_command(
 
 def environment(variables: dict[str, str]) -> dict[str, str]:
     """This process' environment with the settings in it, on a free port and without a registry."""
-    quiet = {"REGISTRY_FILE": "/nonexistent/registry.json", "ARCHIVE_ENABLED": "false"}
+    quiet = {"REGISTRY_FILE": "/nonexistent/registry.json", "ARCHIVE_FILES": "false"}
     chosen = {"SERVER_PORT": "0", **quiet, **variables}
     ours = {f"CHAT_PROXY_{name}": value for name, value in chosen.items()}
     return {**os.environ, **ours}  # noqa: TID251 - tests start processes

@@ -36,7 +36,7 @@ def settings(upstream_url: str = "http://127.0.0.1:1/v1", **sections: Any) -> Se
     sections["server"] = {**server, **sections.get("server", {})}
     sections.setdefault("registry", {"file": "/nonexistent/registry.json"})
     sections.setdefault("store", {"url": "memory:"})
-    sections.setdefault("archive", {"enabled": False})
+    sections.setdefault("archive", {"files": False})
     return Settings(_env_file=None, **sections)
 
 

@@ -64,7 +64,7 @@ async def serving_proxy(model_url: str) -> AsyncIterator[Served]:
         upstream={"base_url": model_url},
         registry={"file": "/nonexistent/registry.json"},
         store={"url": "memory:"},
-        archive={"enabled": False},
+        archive={"files": False},
         server={"port": 0, "drain_grace_seconds": 0},
     )
     configure_logging("error", "json")

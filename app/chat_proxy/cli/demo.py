@@ -79,7 +79,7 @@ def for_demo(settings: Settings, model_url: str) -> Settings:
     upstream = settings.upstream.model_copy(update={"base_url": model_url, "api_key": None})
     registry = settings.registry.model_copy(update={"file": Path("/nonexistent/registry.json")})
     store = settings.store.model_copy(update={"url": "memory:"})
-    archive = settings.archive.model_copy(update={"enabled": False})
+    archive = settings.archive.model_copy(update={"files": False})
     sections = {"upstream": upstream, "registry": registry, "store": store, "archive": archive}
     return settings.model_copy(update=sections)
 

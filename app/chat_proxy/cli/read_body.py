@@ -22,7 +22,7 @@ def read_body(name: str) -> bytes:
 
 def without_new_store(settings: Settings) -> Settings:
     """Return settings that use an existing store file but create none, and no archive."""
-    archive = settings.archive.model_copy(update={"enabled": False})
+    archive = settings.archive.model_copy(update={"files": False})
     store, url = settings.store, settings.store.url
     if url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists():
         store = store.model_copy(update={"url": MEMORY})

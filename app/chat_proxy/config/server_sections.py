@@ -97,20 +97,26 @@ class StoreSettings(Section):
     required: bool = False
     """Refuse to start if the store cannot be opened."""
     max_bytes: Positive = 1024 * 1024 * 1024
-    """Maximum size of the SQLite file; data that does not fit is not stored."""
+    """Maximum size of the SQLite file; the oldest data of the largest tenant are deleted first."""
+    tenant_max_bytes: Positive = 256 * 1024 * 1024
+    """Maximum size of one tenant's data in the SQLite file; its oldest are deleted first."""
 
 
 class ArchiveSettings(Section):
     """Where the originals of compacted messages are kept."""
 
     enabled: bool = True
-    """Keep the originals."""
+    """Keep the originals; `false`: nowhere, and prompts name no place."""
+    files: bool = True
+    """Write the originals as files too; `false`: only the store has them."""
     dir: Path = Path("data")
     """Folder that contains `dialog/` and `tool_result/`."""
     retention_days: Positive = 5
     """Number of days after which originals are deleted."""
     max_bytes: Positive = 1024 * 1024 * 1024
-    """Maximum size of all originals; the oldest are deleted first."""
+    """Maximum size of all files; the oldest of the largest tenant are deleted first."""
+    tenant_max_bytes: Positive = 256 * 1024 * 1024
+    """Maximum size of the files of one tenant; its oldest are deleted first."""
     mention_paths: bool = False
     """Mention the files in the prompt, for agents that can read them."""
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import hmac
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 Rows = dict[bytes, bytes]
 
@@ -10,6 +10,13 @@ MAX_TTL_SECONDS = 366 * 86_400
 """The maximum time in seconds for which a value is kept."""
 CLOCK_SLACK = 90_000
 """Seconds by which a clock may be wrong (25 hours); nothing is deleted on a smaller difference."""
+
+
+class Capacity(NamedTuple):
+    """How many bytes may be kept: of all tenants, and of one."""
+
+    max_bytes: int = 1024 * 1024 * 1024
+    tenant_max_bytes: int = 256 * 1024 * 1024
 
 
 class Store(Protocol):

@@ -2,24 +2,29 @@
 
 from pathlib import Path
 
-from chat_proxy.store.base import MonitoredStore, Rows, Store, StoreUnavailable
+from chat_proxy.store.base import Capacity, MonitoredStore, Rows, Store, StoreUnavailable
 from chat_proxy.store.lease import Lease, Leases, OwnLease
 from chat_proxy.store.memory import MemoryStore
 from chat_proxy.store.outage import StoreUnreachable
-from chat_proxy.store.sqlite.store import MAX_BYTES, Notice, SqliteStore
+from chat_proxy.store.sqlite.store import Notice, SqliteStore
 
 SQLITE = "sqlite:///"
 MEMORY = "memory:"
 
 
-def store_of(url: str, secret: str | None, notice: Notice, max_bytes: int = MAX_BYTES) -> Store:
+def store_of(
+    url: str,
+    secret: str | None,
+    notice: Notice,
+    capacity: Capacity = Capacity(),  # noqa: B008 - a constant
+) -> Store:
     """Return the store for a URL, not opened yet; raise StoreUnavailable for an invalid URL."""
     key = secret.encode() if secret else None
     if url == MEMORY:
         return MemoryStore(key)
     if url.startswith(SQLITE) and len(url) > len(SQLITE):
         path = Path(url.removeprefix(SQLITE))
-        return SqliteStore(path, key, notice=notice, max_bytes=max_bytes)
+        return SqliteStore(path, key, notice=notice, capacity=capacity)
     if url.startswith("redis"):
         return _redis_store(url, key, notice)
     raise StoreUnavailable("must be sqlite:///path, redis://host:port/database or memory:")

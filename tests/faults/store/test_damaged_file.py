@@ -32,6 +32,9 @@ NOWHERE = "sqlite:////proc/chat-proxy/store.db"
 """A place where not even the superuser can make a file."""
 
 
+TRIGGERS = ("TRIGGER row_added", "TRIGGER row_deleted", "TRIGGER row_replaced")
+
+
 def no_place(path: Path) -> None:
     """Leave out the folder, which is made."""
 
@@ -39,7 +42,8 @@ def no_place(path: Path) -> None:
 def older(path: Path) -> None:
     """Write the file as the first version had it: values among keys, and no owners."""
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
-        file.execute("DROP INDEX rows_by_expiry")
+        for what in ("INDEX rows_by_expiry", "INDEX rows_by_owner", *TRIGGERS, "TABLE usage"):
+            file.execute(f"DROP {what}")
         file.execute("ALTER TABLE rows RENAME TO newer")
         file.executescript(FIRST_FORM)
         file.execute("INSERT INTO rows SELECT kind, key, value, expires, seal FROM newer")

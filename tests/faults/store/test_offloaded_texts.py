@@ -1,4 +1,4 @@
-"""D12: texts that were cut from a prompt, and what may become of them."""
+"""D12, D15: texts that were cut from a prompt, and what may become of them."""
 
 import asyncio
 import sqlite3
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.anyio
 NAMES = [f"{number:032x}" for number in range(40)]
 TOOLS = {"max_bytes": 3_000}
 LOG = prose(2_000, "the log")
+POLITE, GREEDY = "authorization: Bearer polite", "authorization: Bearer greedy"
 
 
 def reading(content: str) -> list[Fields]:
@@ -36,11 +37,16 @@ def archive_in(folder: Path, **more: Any) -> dict[str, Any]:
     return {"enabled": True, "dir": str(folder / "archive"), **more}
 
 
-async def fetched(talk: Talk, asked: Asked) -> Any:
-    """Ask for the text whose id a prompt names."""
+def id_in(asked: Asked) -> str:
+    """Return the id that a prompt names."""
     name = asked.upstream.decode().partition("offload id: ")[2][:32]
     assert len(name) == 32
-    return await get(talk.line, f"/v1/offload/{name}")
+    return name
+
+
+async def fetched(talk: Talk, asked: Asked, *headers: str) -> Any:
+    """Ask for the text whose id a prompt names."""
+    return await get(talk.line, f"/v1/offload/{id_in(asked)}", *headers)
 
 
 async def test_d12_a_text_that_vanished_is_told_like_one_that_never_was(tmp_path: Path) -> None:
@@ -121,3 +127,36 @@ async def test_d12_what_the_retention_took_is_written_again_when_it_is_used(tmp_
         (file,) = folder.glob("*.txt")
         assert (file.read_text(), found.body) == (LOG, LOG.encode())
         file.unlink()
+
+
+async def test_d15_a_tenant_that_keeps_too_much_loses_its_own_and_nobody_else_s(
+    tmp_path: Path,
+) -> None:
+    """In the store and in the archive, whose smaller limit is for one tenant."""
+    limit = 10 * len(LOG)
+    sections: dict[str, Any] = {
+        "store": store_in_file(tmp_path, tenant_max_bytes=limit),
+        "archive": archive_in(tmp_path, tenant_max_bytes=limit),
+        "tools": TOOLS,
+    }
+    async with talking(SummaryModel(), window=64_000, **sections) as talk:
+        polite = await talk.ask(reading(LOG), POLITE)
+        greedy = [await talk.ask(reading(f"{n} {LOG}"), GREEDY) for n in range(40)]
+        answers = {
+            "polite": await fetched(talk, polite, POLITE),
+            "oldest": await fetched(talk, greedy[0], GREEDY),
+            "newest": await fetched(talk, greedy[-1], GREEDY),
+        }
+        folder = tmp_path / "archive" / "tool_result"
+        await eventually(lambda: list(folder.glob(f"{id_in(greedy[-1])}.txt")), 10)
+
+    assert {name: it.status for name, it in answers.items()} == {
+        "polite": 200,
+        "oldest": 404,
+        "newest": 200,
+    }
+    assert "offload id: " in greedy[-1].upstream.decode()
+    names = {file.stem for file in folder.glob("*.txt")}
+    assert {id_in(polite), id_in(greedy[-1])} <= names
+    assert id_in(greedy[0]) not in names
+    assert sum(file.stat().st_size for file in folder.glob("*.txt")) <= limit + len(LOG)

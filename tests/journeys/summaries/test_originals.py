@@ -2,6 +2,8 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from tests.support.conversations import get
 from tests.support.read_dialog import read_dialog
 from tests.support.summary_model import SummaryModel
 from tests.unit.chat.shapes import Fields, calls, result, user
+from tests.unit.store.places import place_in, store_in_file
 
 pytestmark = pytest.mark.anyio
 
@@ -33,6 +36,11 @@ def archived(folder: Path) -> list[dict[str, Any]]:
 
 def read(file: Path | str) -> str:
     return Path(file).read_text()
+
+
+def files_with(folder: Path, text: str) -> list[str]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path.name for path in files if text.encode() in path.read_bytes()]
 
 
 def folded(asked: Asked) -> str:
@@ -133,9 +141,45 @@ async def test_a_cut_result_names_its_file_and_the_line_to_go_on_from(tmp_path: 
     assert f"line {int(found[2]) - 1} of the log\n[Tool output truncated" in content
 
 
-async def test_without_an_archive_nothing_is_written(tmp_path: Path) -> None:
-    sections: dict[str, Any] = {"archive": {"enabled": False, "dir": str(tmp_path)}}
+async def test_without_files_nothing_is_written(tmp_path: Path) -> None:
+    sections: dict[str, Any] = {"archive": {"files": False, "dir": str(tmp_path)}}
     async with talking(SummaryModel(window=WINDOW), **sections) as talk:
         await talk.ask(long_chat())
 
     assert archived(tmp_path) == []
+
+
+async def test_without_originals_none_are_kept_anywhere_and_no_place_is_named(
+    tmp_path: Path,
+) -> None:
+    """Issue 22, 11: neither the offload route nor the SQLite file has any."""
+    canary = "canary of the middle of the log"
+    log = "".join(f"line {number} of the log\n" for number in range(1, 4_000))
+    log = log.replace("line 2000 of the log", canary)
+    base64 = "data:image/png;base64," + "iVBORw0KGgo" * 400
+    read_it = [calls("1"), result("1", log), calls("2"), result("2", base64), user("And?")]
+    sections: dict[str, Any] = {"store": store_in_file(tmp_path), "tools": {"max_bytes": 3_000}}
+    async with talking(SummaryModel(window=WINDOW), **sections) as talk:
+        kept = await talk.ask([user("Read it."), *read_it])
+    name = kept.upstream.decode().partition("offload id: ")[2][:32]
+    place_in(tmp_path).unlink()
+    sections["archive"] = {"enabled": False, "dir": str(tmp_path / "files")}
+
+    async with talking(SummaryModel(window=WINDOW), **sections) as talk:
+        asked = [await talk.ask([user("Read it."), *read_it]), await talk.ask(long_chat())]
+        gone = await get(talk.line, f"/v1/offload/{name}")
+    with closing(sqlite3.connect(place_in(tmp_path))) as file:
+        kinds = {kind for (kind,) in file.execute("SELECT DISTINCT kind FROM rows")}
+
+    assert [it.headers["x-chat-proxy-compaction"] for it in asked] == ["trimmed", "built"]
+    assert "[Tool output truncated: omitted" in asked[0].upstream.decode()
+    for it in asked:
+        prompt = it.upstream.decode()
+        assert not re.search(r"offload id|full text|original messages", prompt)
+    assert gone.status == 404
+    assert "checkpoint" in kinds
+    assert "offload" not in kinds
+    assert files_with(tmp_path, canary) == []
+    answer = json.dumps(long_chat()[2]["content"])[1:-1]
+    assert files_with(tmp_path, answer) == []
+    assert archived(tmp_path / "files") == []

@@ -7,6 +7,7 @@ from typing import Any
 
 from chat_proxy.store.archive.archive import Archive
 from chat_proxy.store.archive.dialog import DialogPlace
+from chat_proxy.store.base import Capacity
 
 DAY = 86_400.0
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()
@@ -27,14 +28,20 @@ class Clock:
 class Kept:
     """An archive, its clock, and what it complained about."""
 
-    def __init__(self, root: Path, max_bytes: int = 10**9, wait_seconds: float = 10) -> None:
+    def __init__(
+        self,
+        root: Path,
+        max_bytes: int = 10**9,
+        wait_seconds: float = 10,
+        tenant_max_bytes: int = 10**9,
+    ) -> None:
         self.root = root
         self.clock = Clock()
         self.heard: list[tuple[str, str]] = []
         self.archive = Archive(
             root,
             5,
-            max_bytes,
+            Capacity(max_bytes, tenant_max_bytes),
             notice=lambda operation, reason: self.heard.append((operation, reason)),
             clock=self.clock,
             wait_seconds=wait_seconds,

@@ -12,11 +12,12 @@ from chat_proxy.proxy.sizing.request_counter import RequestCounter
 
 async def trim(compaction: CompactionRequest, services: CompactionServices) -> CompactionResult:
     """Return the trimmed request; a text that could not be stored whole first is not cut."""
-    name = partial(services.offloads.id_of, compaction.tenant)
-    context = StageContext(compaction.route.card.vision, name, services.originals.file_of)
+    originals = services.originals
+    naming = originals.naming(compaction.tenant)
+    context = StageContext(compaction.route.card.vision, naming, originals.file_of)
     trimmed = await _run_stages(compaction, context)
     if trimmed.offloads and not compaction.is_dry_run:
-        unkept = await services.originals.keep_results(compaction.tenant, trimmed.offloads)
+        unkept = await originals.keep_results(compaction.tenant, trimmed.offloads)
         services.metrics.offloads.labels("kept").inc(len(trimmed.offloads) - len(unkept))
         services.metrics.offloads.labels("refused").inc(len(unkept))
         if unkept:

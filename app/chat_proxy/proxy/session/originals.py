@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,19 @@ class Originals:
         self._filed_at: LruCache[str, float] = LruCache(REMEMBERED)
         self._writes: set[asyncio.Task[bool]] = set()
 
+    def naming(self, tenant: str) -> Callable[[str], str] | None:
+        """Return the function that names a tenant's texts by id; None if no text is stored."""
+        return partial(self._offloads.id_of, tenant) if self._offloads.enabled else None
+
     @property
     def file_of(self) -> Callable[[str], str] | None:
         """The function that names the file of a tool result, None if prompts name no files."""
         return self._file_of if self._mentions_paths else None
 
     def place_of(self, name: str) -> str:
-        """Return the note that names the place of a tool result by its id, after a space."""
+        """Return the note that names a tool result's place by its id, empty if none is kept."""
+        if not self._offloads.enabled:
+            return ""
         if self._mentions_paths:
             return f" [full text: {self._file_of(name)}]"
         return f" [offload id: {name}]"
@@ -86,6 +93,8 @@ class Originals:
 
     async def keep_span(self, span: SpanOfMessages) -> str:
         """Store folded messages; return the name of their place, empty if there is none."""
+        if not self._offloads.enabled:
+            return ""
         place = None
         if self._archive is not None:
             place = await self._archive.keep_dialog(
@@ -99,6 +108,8 @@ class Originals:
 
     async def keep_text(self, tenant: str, text: str) -> str:
         """Store a text; return the name of its place, empty if it could not be stored."""
+        if not self._offloads.enabled:
+            return ""
         name = self._offloads.id_of(tenant, text)
         unkept = await self._offloads.keep(tenant, {name: text})
         return "" if unkept else f"offload id {name}"

@@ -1,8 +1,9 @@
 """The archive: the originals of compacted messages, in files that people and agents can read.
 
 All work runs on one thread. The time that a request waits for it is bounded, and a cancelled
-request does not interrupt it. When the archive is full, the oldest files are deleted, but never
-the current day's file: a text that does not fit beside it is refused.
+request does not interrupt it. When a tenant has too much, its oldest originals are deleted. When
+the archive is full, the oldest of the largest tenant are, then the oldest files, but never the
+current day's file: a text that does not fit beside it is refused.
 """
 
 import asyncio
@@ -18,20 +19,17 @@ from typing import Any, TypeVar
 from chat_proxy.store.archive.dialog import DialogPlace, Span, append_span, find_span, purge_dialog
 from chat_proxy.store.archive.files import Folders, alone_in_archive
 from chat_proxy.store.archive.results import file_of, path_of, purge_results, write_result
-from chat_proxy.store.archive.space import free_space
-from chat_proxy.store.base import StoreUnavailable
+from chat_proxy.store.archive.space import Space
+from chat_proxy.store.base import Capacity, StoreUnavailable
 from chat_proxy.store.purge_selection import DAY_SECONDS, Purged, Selection
 
 T = TypeVar("T")
 Notice = Callable[[str, str], None]
 
-MAX_BYTES = 1024 * 1024 * 1024
 SWEEP_SECONDS = 3600.0
 # If the clock is off by more than this when a sweep is due, it has jumped or the machine has slept.
 JUMP_SECONDS = 600.0
 WAIT_SECONDS = 5.0
-# Other processes write too: after this many writes the sizes of all files are read again.
-LOOK_EVERY = 64
 
 Fault = OSError | ValueError | TypeError | RecursionError
 """A disk error, or a name or message that cannot be written."""
@@ -40,29 +38,28 @@ Fault = OSError | ValueError | TypeError | RecursionError
 class Archive:
     """Stores originals, limited by age and bytes; a failure is only a notice.
 
-    All tenants share the bytes. Every original records its tenant, by which it is purged.
+    All tenants share the bytes, and each has a limit of its own. Every original records its tenant,
+    by which it is counted and purged.
     """
 
     def __init__(
         self,
         folder: Path,
         retention_days: float,
-        max_bytes: int = MAX_BYTES,
+        capacity: Capacity = Capacity(),  # noqa: B008 - a constant
         notice: Notice = lambda _operation, _reason: None,
         clock: Callable[[], float] = time.time,
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self._folder = folder
         self._retention_seconds = retention_days * DAY_SECONDS
-        self._max_bytes = max_bytes
+        self._space = Space(capacity)
         self._notice = notice
         self._clock = clock
         self._wait_seconds = wait_seconds
         self._thread = ThreadPoolExecutor(1, "archive")
         self._sweeping: asyncio.Task[None] | None = None
         self._is_closed = False
-        self._writes = 0
-        self._used_bytes = 0
 
     async def open(self) -> None:
         """Start sweeping, now and regularly."""
@@ -151,8 +148,9 @@ class Archive:
         with self._locked() as folders:
             place = find_span(folders.dialog, lines)
             if place is None:
-                self._reserve(folders, len(lines))
-                place = append_span(folders.dialog, span.tenant, lines, self._clock())
+                now = self._clock()
+                self._space.reserve(folders, span.tenant, len(lines), now)
+                place = append_span(folders.dialog, span.tenant, lines, now)
         return place
 
     def _keep_result(self, tenant: str, name: str, text: str) -> Path:
@@ -162,8 +160,9 @@ class Archive:
                 # It is used again, so its retention starts again.
                 folders.results.touch(file, self._clock())
             else:
-                self._reserve(folders, len(content))
-                write_result(folders.results, tenant, name, content, self._clock())
+                now = self._clock()
+                self._space.reserve(folders, tenant, len(content), now)
+                write_result(folders.results, tenant, name, content, now)
         return self._folder / path_of(name)
 
     def _sweep(self) -> None:
@@ -173,23 +172,12 @@ class Archive:
             for folder in folders.both:
                 folder.fix_future_times(now)
             _purge(folders, old, now)
-            self._used_bytes = free_space(folders, 0, self._max_bytes, now)
+            self._space.sweep(folders, now)
 
     def _purge(self, selection: Selection) -> Purged:
-        self._writes = 0
+        self._space.forget()
         with self._locked() as folders:
             return _purge(folders, selection, self._clock())
-
-    def _reserve(self, folders: Folders, size: int) -> None:
-        """Reserve bytes for a new text, deleting the oldest files if needed, or raise OSError."""
-        if self._writes % LOOK_EVERY == 0:
-            self._used_bytes = folders.bytes
-        self._writes += 1
-        if self._used_bytes + size > self._max_bytes:
-            self._used_bytes = free_space(folders, size, self._max_bytes, self._clock())
-        if self._used_bytes + size > self._max_bytes:
-            raise OSError(errno.EDQUOT, "the archive is full")
-        self._used_bytes += size
 
     def _locked(self) -> AbstractContextManager[Folders]:
         return alone_in_archive(self._folder, self._wait_seconds)

@@ -21,7 +21,8 @@ _HEAD = re.compile(
     rf'{{"tenant":"({_NAME})","chain":"({_NAME})"(?:,"after":"({_NAME})")?'
     r',"index":(\d{1,9}),"message":'.encode()
 )
-_INDEX_LINE = re.compile(rf"[0-9a-f]{{64}} ({_NAME}) \d+ \d+\n".encode())
+# The last number, the bytes of the span, is missing in files of older versions.
+_INDEX_LINE = re.compile(rf"[0-9a-f]{{64}} ({_NAME}) (\d+) (\d+)(?: (\d+))?\n".encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,19 @@ class DialogPlace:
     last: int
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A span in a day's file, as the day's index lists it."""
+
+    tenant: str
+    first: int
+    last: int
+    size: int
+
+
 def find_span(folder: Folder, lines: bytes) -> DialogPlace | None:
     """Return the place where exactly these lines are stored, if they are."""
-    known = re.compile(rb"%b \S+ (\d+) (\d+)\n" % _key(lines))
+    known = re.compile(rb"%b \S+ (\d+) (\d+)(?: \d+)?\n" % _key(lines))
     for day in reversed(days(folder)):
         for line in folder.lines(_index_of(day.name)):
             if found := known.fullmatch(line):
@@ -76,9 +87,37 @@ def append_span(folder: Folder, tenant: str, lines: bytes, at: float) -> DialogP
     folder.append(name, lines, at)
     last = folder.count_lines(name)
     first = last - lines.count(b"\n") + 1
-    line = b"%b %b %d %d\n" % (_key(lines), tenant.encode(), first, last)
+    line = b"%b %b %d %d %d\n" % (_key(lines), tenant.encode(), first, last, len(lines))
     folder.append(_index_of(name), line, at)
     return DialogPlace(f"{DIALOG}/{name}", first, last)
+
+
+def spans_of(folder: Folder, day: Entry) -> list[Stored]:
+    """Return the spans of a day whose sizes are known, oldest first."""
+    found = (_INDEX_LINE.fullmatch(line) for line in folder.lines(_index_of(day.name)))
+    return [
+        Stored(it[1].decode(), int(it[2]), int(it[3]), int(it[4])) for it in found if it and it[4]
+    ]
+
+
+def drop_spans(folder: Folder, day: Entry, spans: list[Stored], *, is_closed: bool) -> None:
+    """Empty the lines of some spans; remove the day if it is closed and nothing is left of it."""
+    index = _index_of(day.name)
+    dropped = {(span.first, span.last) for span in spans}
+    others = [
+        line
+        for line in folder.lines(index)
+        if not ((it := _INDEX_LINE.fullmatch(line)) and (int(it[2]), int(it[3])) in dropped)
+    ]
+    folder.replace(index, others, day.at)
+    numbers = {number for first, last in dropped for number in range(first, last + 1)}
+    texts = (
+        b"\n" if number in numbers else line
+        for number, line in enumerate(folder.lines(day.name), 1)
+    )
+    folder.replace(day.name, texts, day.at)
+    if is_closed and all(line == b"\n" for line in folder.lines(day.name)):
+        remove_day(folder, day)
 
 
 def day_file(at: float) -> str:

@@ -47,7 +47,7 @@ def remove_result(folder: Folder, result: Entry) -> Purged:
 
 def purge_results(folder: Folder, selection: Selection, at: float) -> Purged:
     """Delete the selected files and the records of their owners."""
-    owners = _owners(folder)
+    owners = owners_of(folder)
     purged = Purged()
     for result in results(folder):
         if selection.is_old(result.at) and selection.may_belong_to_tenant(owners.get(result.name)):
@@ -62,13 +62,13 @@ def forget_owners(folder: Folder, at: float) -> None:
     if listed is None:
         return
     existing = {result.name for result in results(folder)}
-    kept = {name: owner for name, owner in _owners(folder).items() if name in existing}
+    kept = {name: owner for name, owner in owners_of(folder).items() if name in existing}
     lines = [f"{name.removesuffix('.txt')} {owner}\n".encode() for name, owner in kept.items()]
     if sum(map(len, lines)) < listed.size:
         folder.replace(OWNERS, lines, at)
 
 
-def _owners(folder: Folder) -> dict[str, str]:
+def owners_of(folder: Folder) -> dict[str, str]:
     """Return the owner of each file that has one."""
     lines = (line.decode("utf-8", "replace") for line in folder.lines(OWNERS))
     found = (match for line in lines if (match := _OWNER_LINE.fullmatch(line)))

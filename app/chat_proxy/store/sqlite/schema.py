@@ -14,7 +14,9 @@ from pathlib import Path
 from chat_proxy.store.base import StoreUnavailable
 from chat_proxy.store.sqlite.connection import connect
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+ROW_BYTES = 256
+"""What a row takes besides its value, about."""
 BACKUP_SECONDS = 5 * 86_400
 
 INSERT = """INSERT INTO rows (kind, key, expires, seal, owner, written, bytes, value)
@@ -41,6 +43,28 @@ _CREATE = (
 )""",
     "CREATE INDEX rows_by_expiry ON rows (expires)",
 )
+# The bytes of every tenant. Triggers count them, so that the sum is right whoever deletes a row.
+_COUNT = (
+    "CREATE INDEX rows_by_owner ON rows (owner, written, bytes)",
+    "CREATE TABLE usage (owner TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID",
+    """INSERT INTO usage SELECT owner, sum(bytes + :row_bytes) FROM rows
+    WHERE owner != '' GROUP BY owner""",
+    """CREATE TRIGGER row_added AFTER INSERT ON rows WHEN NEW.owner != '' BEGIN
+    INSERT INTO usage VALUES (NEW.owner, NEW.bytes + :row_bytes)
+    ON CONFLICT (owner) DO UPDATE SET bytes = bytes + excluded.bytes;
+END""",
+    """CREATE TRIGGER row_deleted AFTER DELETE ON rows WHEN OLD.owner != '' BEGIN
+    UPDATE usage SET bytes = bytes - OLD.bytes - :row_bytes WHERE owner = OLD.owner;
+    DELETE FROM usage WHERE owner = OLD.owner AND bytes <= 0;
+END""",
+    """CREATE TRIGGER row_replaced AFTER UPDATE OF owner, bytes ON rows BEGIN
+    UPDATE usage SET bytes = bytes - OLD.bytes - :row_bytes
+    WHERE owner = OLD.owner AND OLD.owner != '';
+    INSERT INTO usage SELECT NEW.owner, NEW.bytes + :row_bytes WHERE NEW.owner != ''
+    ON CONFLICT (owner) DO UPDATE SET bytes = bytes + excluded.bytes;
+    DELETE FROM usage WHERE owner = OLD.owner AND bytes <= 0;
+END""",
+)
 # What a row of each older schema has, in the order of INSERT.
 _OLDER = {
     1: "SELECT kind, key, expires, seal, NULL, 0, value FROM rows",
@@ -57,12 +81,16 @@ def migrate(path: Path, wait_seconds: float, now: float) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("BEGIN IMMEDIATE")
         version = _version_of(connection)
-        if version == 0:
-            _create(connection)
-        elif version < SCHEMA_VERSION:
-            backup = path.with_name(f"{path.name}.v{version}")
+        backup = path.with_name(f"{path.name}.v{version}")
+        if 0 < version < SCHEMA_VERSION:
             _back_up(path, backup, now)
+        if version == 0:
+            _run(connection, _CREATE)
+        elif version in _OLDER:
             _write_anew(connection, backup, _OLDER[version])
+        if version < SCHEMA_VERSION:
+            _run(connection, _COUNT)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute("COMMIT")
         connection.execute("SELECT count(*) FROM (SELECT 1 FROM rows LIMIT 1)").fetchone()
     _delete_old_backups(path, now)
@@ -73,10 +101,9 @@ def backups_of(path: Path) -> list[Path]:
     return list(path.parent.glob(f"{escape(path.name)}.v[0-9]*"))
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    for statement in _CREATE:
-        connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+def _run(connection: sqlite3.Connection, statements: tuple[str, ...]) -> None:
+    for statement in statements:
+        connection.execute(statement.replace(":row_bytes", str(ROW_BYTES)))
 
 
 def _write_anew(connection: sqlite3.Connection, backup: Path, select: str) -> None:
@@ -85,7 +112,7 @@ def _write_anew(connection: sqlite3.Connection, backup: Path, select: str) -> No
     So the file does not grow, and its size limit still holds.
     """
     connection.execute("DROP TABLE rows")
-    _create(connection)
+    _run(connection, _CREATE)
     with closing(sqlite3.connect(backup)) as copy:
         connection.executemany(INSERT, copy.execute(select))
 

@@ -9,10 +9,11 @@ import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from chat_proxy.store.base import CLOCK_SLACK, MAX_TTL_SECONDS, Addresses, Rows, Seal
+from chat_proxy.store.base import CLOCK_SLACK, MAX_TTL_SECONDS, Addresses, Capacity, Rows, Seal
 from chat_proxy.store.lease import Lease
 from chat_proxy.store.purge_selection import Purged, Selection
 from chat_proxy.store.sqlite.connection import connect, is_busy, is_damage, is_full, name_of
@@ -24,16 +25,19 @@ from chat_proxy.store.sqlite.file import (
 )
 from chat_proxy.store.sqlite.lease import LEASE_KIND, SqliteLease, Work, holder_of
 from chat_proxy.store.sqlite.purge import purge_file
-from chat_proxy.store.sqlite.schema import INSERT
+from chat_proxy.store.sqlite.quota import evict_from_largest, make_room
+from chat_proxy.store.sqlite.schema import INSERT, ROW_BYTES
 
 T = TypeVar("T")
 Notice = Callable[[str, str], None]
+Row = tuple[str, bytes, int, bytes, str | None, int, bytes]
 
-MAX_BYTES = 1024 * 1024 * 1024
 WAL_BYTES = 64 * 1024 * 1024
 KEYS_PER_QUERY = 500
 SWEEP_EVERY = 100
 SWEEP_ROWS = 200
+# How often a full file is made smaller for one value: the rows that go may be on shared pages.
+EVICTIONS = 3
 
 _SELECT = "SELECT key, value, expires, seal FROM rows WHERE kind = ? AND expires > ?"
 _SWEEP = """DELETE FROM rows WHERE rowid IN
@@ -49,14 +53,14 @@ class SqliteStore:
         secret: bytes | None = None,
         *,
         notice: Notice = lambda _operation, _reason: None,
-        max_bytes: int = MAX_BYTES,
+        capacity: Capacity = Capacity(),  # noqa: B008 - a constant
         wait_seconds: float = 0.25,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._path = path
         self._secret = secret
         self._notice = notice
-        self._max_bytes = max_bytes
+        self._capacity = capacity
         self._wait_seconds = wait_seconds
         self._clock = clock
         self._threads = {name: ThreadPoolExecutor(1, f"store-{name}") for name in ("get", "put")}
@@ -204,26 +208,41 @@ class SqliteStore:
         self._puts += 1
         if self._puts % SWEEP_EVERY == 1:
             self._sweep(CLOCK_SLACK)
-        try:
-            self._write(INSERT, row)
-        except sqlite3.OperationalError as error:
-            if not is_full(error):
-                raise
-            self._sweep(0)
-            self._write(INSERT, row)
+        for free in (partial(self._sweep, 0), *(partial(self._evict, value),) * EVICTIONS):
+            try:
+                return self._in_transaction(partial(self._insert, row=row))
+            except sqlite3.OperationalError as error:
+                if not is_full(error):
+                    raise
+                if not free():
+                    break
+        return self._in_transaction(partial(self._insert, row=row))
+
+    def _insert(self, connection: sqlite3.Connection, row: Row) -> bool:
+        """Write a row, in place of its owner's oldest ones if that owner has too many bytes."""
+        kind, key, _, _, owner, _, value = row
+        limit = self._capacity.tenant_max_bytes
+        if owner and not make_room(connection, owner, (kind, key), len(value), limit):
+            self._notice("put", "quota")
+            return False
+        connection.execute(INSERT, row)
         return True
 
-    def _sweep(self, slack_seconds: int) -> None:
+    def _evict(self, value: bytes) -> bool:
+        """Evict rows of the tenant that uses the most, so that it cannot keep others out."""
+        size = len(value) + ROW_BYTES
+        return self._in_transaction(lambda connection: evict_from_largest(connection, size))
+
+    def _sweep(self, slack_seconds: int) -> bool:
         """Delete expired rows, and rows that a wrong clock gave an expiry too far in the future.
 
         Rows that expired less than `slack_seconds` ago are hidden but not deleted.
         """
         now = int(self._clock())
         latest = now + MAX_TTL_SECONDS + CLOCK_SLACK
-        self._write(_SWEEP, (now - slack_seconds, latest, SWEEP_ROWS))
-
-    def _write(self, statement: str, values: tuple[object, ...]) -> None:
-        self._in_transaction(lambda connection: connection.execute(statement, values))
+        values = (now - slack_seconds, latest, SWEEP_ROWS)
+        self._in_transaction(lambda connection: connection.execute(_SWEEP, values))
+        return True
 
     def _in_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return the result of the work, which sees no writes of other processes."""
@@ -246,7 +265,7 @@ class SqliteStore:
             if name == "put":
                 (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
                 connection.execute(
-                    f"PRAGMA max_page_count = {max(1, self._max_bytes // page_bytes)}"
+                    f"PRAGMA max_page_count = {max(1, self._capacity.max_bytes // page_bytes)}"
                 )
                 connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
             self._connections[name] = connection

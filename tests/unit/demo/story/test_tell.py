@@ -283,9 +283,9 @@ def test_results_are_cut_to_fit_the_window_and_no_log_line_breaks_the_table(
 
 
 def test_the_demo_leaves_no_files_behind() -> None:
-    chosen = for_demo(settings(archive={"enabled": True}), "http://127.0.0.1:1/v1")
+    chosen = for_demo(settings(archive={"files": True}), "http://127.0.0.1:1/v1")
 
-    assert not chosen.archive.enabled
+    assert not chosen.archive.files
 
 
 def test_the_story_has_a_key_where_one_is_needed() -> None:

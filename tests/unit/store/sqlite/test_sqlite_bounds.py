@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chat_proxy.store.base import CLOCK_SLACK, MAX_TTL_SECONDS
+from chat_proxy.store.base import CLOCK_SLACK, MAX_TTL_SECONDS, Capacity
 from chat_proxy.store.sqlite.store import SWEEP_EVERY, SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ class Bounded:
         self.heard: list[tuple[str, str]] = []
         self.store = SqliteStore(
             self.path,
-            max_bytes=max_bytes,
+            capacity=Capacity(max_bytes),
             notice=lambda operation, reason: self.heard.append((operation, reason)),
             clock=self.clock,
             wait_seconds=20,
