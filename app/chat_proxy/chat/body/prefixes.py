@@ -17,9 +17,9 @@ from chat_proxy.chat.message_features import MessageFeatures, is_list_of_objects
 Fields = dict[str, Any]
 
 BLOCK_BYTES: Final = 16 * 1024
-MAX_BLOCKS: Final = 4_096
+MAX_BLOCKS: Final = 16_384
 MEAN_MESSAGE_BYTES: Final = 8 * 1024
-MAX_BODY_BYTES: Final = 1024 * 1024
+MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 MAX_OPTION_BYTES: Final = 1_024
 INSIDE: Final = b'{"messages":[0,'
 """Puts a parser in the state in which every prefix ends: inside the messages, after a comma."""

@@ -5,6 +5,7 @@ import json
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -420,3 +421,19 @@ def test_names_that_stand_twice_hide_nothing(bodies: list[bytes], block: int) ->
     with small_blocks(block):
         for body in bodies:
             assert repr(outcome(body, memory)) == repr(outcome(body))
+
+
+def test_a_long_history_of_short_messages_is_read_from_its_known_prefix() -> None:
+    """Issue 22, 19: without it, 9,900 messages cost eight times as much as 3,000."""
+    limits = replace(LIMITS, max_messages=10_000)
+    messages = [turn(0)[0] | {"content": f"{number} " + "word " * 40} for number in range(9_900)]
+    memory = BodyPrefixes()
+    body = orjson.dumps({"model": "m", "messages": messages})
+    grown = orjson.dumps({"model": "m", "messages": [*messages, *turn(1)]})
+
+    read_request(body, limits, memory)
+    request = read_request(grown, limits, memory)
+
+    assert len(body) > 2_000_000
+    assert isinstance(request, PrefixedRequest)
+    assert list(request.conversation.fields) == [*messages, *turn(1)]

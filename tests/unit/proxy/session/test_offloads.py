@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.proxy.session.offloads import MAX_TEXT_BYTES, PAUSE_SECONDS, Offloads
+from chat_proxy.proxy.session.offloads import (
+    KIND,
+    MAX_ROW_BYTES,
+    PART_BYTES,
+    PAUSE_SECONDS,
+    Offloads,
+)
 from chat_proxy.store.memory import MemoryStore
 from chat_proxy.store.sqlite.store import SqliteStore
 
@@ -33,12 +39,14 @@ class MonitoredStore(MemoryStore):
         super().__init__(b"secret", clock=clock)
         self.told: list[bytes] = []
         self.is_full = False
+        self.refuses_after = 10**9
 
     async def put(
         self, kind: str, key: bytes, value: bytes, ttl_seconds: float, owner: str | None = None
     ) -> bool:
         self.told.append(value)
-        return not self.is_full and await super().put(kind, key, value, ttl_seconds, owner)
+        is_full = self.is_full or len(self.told) > self.refuses_after
+        return not is_full and await super().put(kind, key, value, ttl_seconds, owner)
 
 
 class Desk:
@@ -171,12 +179,39 @@ async def test_small_texts_are_kept_before_a_large_one_that_may_fail() -> None:
     assert desk.store.told == [b"small", b"large" * 100]
 
 
-@pytest.mark.parametrize("text", ["x" * (MAX_TEXT_BYTES + 1), "ü" * (MAX_TEXT_BYTES // 2 + 1)])
-async def test_a_text_that_is_too_large_is_not_kept(text: str) -> None:
+@pytest.mark.parametrize("text", ["x" * (MAX_ROW_BYTES + 1), "xü" + "€" * (MAX_ROW_BYTES // 3)])
+async def test_a_text_that_is_too_large_for_one_row_is_kept_in_parts(text: str) -> None:
+    """Issue 22, 19: nothing is lost silently."""
     desk = Desk()
 
-    assert await desk.keep(text, "small") == {text}
-    assert desk.store.told == [b"small"]
+    assert await desk.keep(text, "small") == frozenset()
+
+    assert await desk.find(text) == text
+    assert await desk.find(text, "bob") is None
+    assert max(map(len, desk.store.told)) <= PART_BYTES
+    written = len(desk.store.told)
+    await desk.keep(text)
+    assert len(desk.store.told) == written
+
+
+async def test_a_text_of_which_a_part_is_missing_is_not_found() -> None:
+    desk = Desk()
+    text = "x" * (MAX_ROW_BYTES + 1)
+    await desk.keep(text)
+    name = desk.offloads.id_of("alice", text)
+
+    del desk.store._rows._entries[KIND, desk.offloads._part("alice", name, 1)]
+
+    assert await desk.find(text) is None
+
+
+async def test_a_text_of_which_a_part_is_refused_is_not_kept() -> None:
+    desk = Desk()
+    desk.store.refuses_after = 1
+    text = "x" * (MAX_ROW_BYTES + 1)
+
+    assert await desk.keep(text) == {text}
+    assert await desk.find(text) is None
 
 
 async def test_half_an_emoji_is_replaced_in_our_copy_only() -> None:
