@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT))
 
 import httpx  # noqa: E402 - tests/ is not installed, so the path is needed first
 
-from chat_proxy.cli.demo import start_model  # noqa: E402
+from chat_proxy.cli.demo import running_model  # noqa: E402
 from chat_proxy.demo.model.model import DemoModel  # noqa: E402
 from tests.journeys.dashboard.browser import Page, running_browser  # noqa: E402
 from tests.support.live import Proxy, http_client, running_proxy  # noqa: E402
@@ -80,11 +80,11 @@ async def take_pictures(proxy: Proxy) -> None:
 async def main() -> None:
     """Run some conversations through a proxy and take the screenshots."""
     PICTURES.mkdir(exist_ok=True)
-    model_url = start_model(DemoModel(WINDOW, words_per_second=2_000))
-    async with running_proxy(model_url) as proxy, http_client(proxy) as client:
-        await asyncio.gather(talk(client, 1, 6, 120), talk(client, 2, 9, 200))
-        await talk(client, 3, 30, 260)
-        await take_pictures(proxy)
+    with running_model(DemoModel(WINDOW, words_per_second=2_000)) as model_url:
+        async with running_proxy(model_url) as proxy, http_client(proxy) as client:
+            await asyncio.gather(talk(client, 1, 6, 120), talk(client, 2, 9, 200))
+            await talk(client, 3, 30, 260)
+            await take_pictures(proxy)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import sys
 import threading
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from socket import socket
 
@@ -16,7 +18,7 @@ from chat_proxy.demo.story.tell import Stage, run_story
 from chat_proxy.errors import BadConfiguration
 
 CLOSED = -1
-STORY_END_SECONDS = 2.0
+THREAD_END_SECONDS = 2.0
 BYTES_PER_WINDOW_TOKEN = 1
 
 WHAT_TO_TRY = """\
@@ -60,18 +62,18 @@ def run_demo(settings: Settings, window: int, *, story: bool | None = None) -> i
     listener = listen(settings.server.host, settings.server.port)
     host, port = listener.getsockname()[:2]
     root = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    model_url = start_model(DemoModel(window))
-    sys.stdout.write(WHAT_TO_TRY.format(window=window, url=f"{root}/v1", root=root))
-    sys.stdout.flush()
-    chosen = for_demo(settings, model_url)
-    if not (sys.stdout.isatty() if story is None else story):
-        return serve(chosen, {}, listener)
-    story_thread = start_story(stage_of(settings, root, window), listener)
-    try:
-        return serve(for_story(chosen, window), {}, listener)
-    finally:
-        listener.close()
-        story_thread.join(STORY_END_SECONDS)
+    with running_model(DemoModel(window)) as model_url:
+        sys.stdout.write(WHAT_TO_TRY.format(window=window, url=f"{root}/v1", root=root))
+        sys.stdout.flush()
+        chosen = for_demo(settings, model_url)
+        if not (sys.stdout.isatty() if story is None else story):
+            return serve(chosen, {}, listener)
+        story_thread = start_story(stage_of(settings, root, window), listener)
+        try:
+            return serve(for_story(chosen, window), {}, listener)
+        finally:
+            listener.close()
+            story_thread.join(THREAD_END_SECONDS)
 
 
 def for_demo(settings: Settings, model_url: str) -> Settings:
@@ -113,13 +115,18 @@ def start_story(stage: Stage, listener: socket) -> threading.Thread:
     return thread
 
 
-def start_model(model: DemoModel) -> str:
-    """Serve the model on a free port in its own thread; return its base URL."""
+@contextmanager
+def running_model(model: DemoModel) -> Iterator[str]:
+    """Serve the model on a free port in its own thread, until the block ends; give its base URL.
+
+    The thread is ended: an event loop of uvloop that outlives the interpreter crashes the process.
+    """
     listener = listen("127.0.0.1", 0)
-    threading.Thread(target=_serve_model, args=(model, listener), daemon=True).start()
-    return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-
-
-def _serve_model(model: DemoModel, listener: socket) -> None:
-    config = uvicorn.Config(model, log_config=None, access_log=False)
-    uvicorn.Server(config).run(sockets=[listener])
+    server = uvicorn.Server(uvicorn.Config(model, log_config=None, access_log=False))
+    thread = threading.Thread(target=server.run, args=([listener],), name="model", daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join(THREAD_END_SECONDS)
