@@ -294,8 +294,8 @@ UPSTREAM = (
     ),
     Row(
         "B32",
-        "20,000 idle connections that are too old",
-        "closed a few at a time: nobody waits 10 ms for it",
+        "10,000 idle connections that are too old",
+        "closed a few at a time: nobody waits 5 ms for it",
     ),
 )
 

@@ -1,6 +1,6 @@
 """Many clients of a proxy in a process of its own, and what they cost it.
 
-`python -m tools.crowds.run` measures them at full size: 10,000 aborts, 2,000 streams.
+`python -m tools.crowds.run` measures them at full size: 10,000 aborts, 2,000 streams, 10,000 idle.
 """
 
 import asyncio
@@ -28,12 +28,14 @@ from tests.support.fake_model import (
     on_chat,
 )
 from tests.support.live import RawClient, chat_body, chat_request
+from tools.crowds.idle import longest_sweep_step
 
 KILOBYTE = 1024
 AT_ONCE = 40
 ABORTS = 10_000
 WARM_UP = 10_000
 STREAMS = 2_000
+IDLE = 10_000
 WORD_SECONDS = 5.0
 STREAM = chat_request(chat_body(stream=True))
 
@@ -275,6 +277,9 @@ async def main() -> None:
         f"asking process itself was late by {found.waits.late_p99 * 1000:.1f} ms at p99; new "
         f"streams began within {found.new_request_seconds[-1] * 1000:.0f} ms\n"
     )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    step = await longest_sweep_step(IDLE)
+    sys.stdout.write(f"{IDLE} idle upstream connections: closed in steps of {step * 1000:.1f} ms\n")
 
 
 if __name__ == "__main__":
