@@ -297,6 +297,11 @@ UPSTREAM = (
         "10,000 idle connections that are too old",
         "closed a few at a time: nobody waits 5 ms for it",
     ),
+    Row(
+        "B33",
+        "an answer on a new connection before anything was asked there",
+        "502 `upstream_reset` without sending the request; no byte of it reaches anybody",
+    ),
 )
 
 SUMMARY = (

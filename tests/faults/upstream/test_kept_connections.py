@@ -1,4 +1,4 @@
-"""Row B29: what lies in a kept connection before a request is written is not its answer."""
+"""Rows B29, B33: what lies in a connection before a request is written is not its answer."""
 
 import asyncio
 import os
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from chat_proxy.errors import UpstreamReset
 from chat_proxy.http.write_batch import write_batch_of
 from chat_proxy.upstream.client import Call, Upstream, UpstreamPolicy
 from tests.faults.faulty import whole
@@ -96,3 +97,32 @@ async def test_b5_b29_an_end_that_came_before_the_request_is_no_retry() -> None:
 
         assert await they.ask(b"own") == (b"own", False)
         assert they.model.connections == 2
+
+
+async def test_b33_an_answer_on_a_new_connection_before_its_first_request_reaches_nobody() -> None:
+    upstream = Upstream(UpstreamPolicy(None, 1, 60, 0, 1))
+    upstream.open()
+    batch = write_batch_of(asyncio.get_running_loop())
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        batch.wake()
+        asking = asyncio.create_task(upstream.send(Call("POST", url, "/x", [], b"own")))
+        while not batch._writes:  # noqa: ASYNC110 - to the very iteration of the loop
+            await asyncio.sleep(0)
+        line = listener.accept()[0]
+        line.sendall(UNASKED)
+
+        with pytest.raises(UpstreamReset):
+            await asking
+        assert nothing_came(line)
+        await upstream.close()
+
+
+def nothing_came(line: socket.socket) -> bool:
+    """Return whether the other side has closed without a byte."""
+    with line:
+        line.settimeout(5)
+        try:
+            return line.recv(1) == b""
+        except ConnectionResetError:
+            return True

@@ -25,7 +25,7 @@ class ReusedConnectionClosed(httpx.RemoteProtocolError):
 
 
 class NotWritten(httpx.WriteError):
-    """A kept-alive connection was closed or spoiled before this request was written to it."""
+    """A connection was closed or spoiled before this request was written to it."""
 
 
 class Connection(AnswerReader, asyncio.BufferedProtocol):
@@ -63,14 +63,17 @@ class Connection(AnswerReader, asyncio.BufferedProtocol):
         """Write a request; `news` completes as its answer arrives."""
         self._expect_answer()
         self._was_heard = False
-        self._is_unwritten = self._was_used
+        # A server may send bytes of TLS itself, such as tickets, before the first request.
+        is_looked_at = self._was_used or not self._has_tls
+        self._is_unwritten = is_looked_at
         self._is_large = len(message) > 1 or len(message[0]) > SURELY_SENT_BYTES
         if self._transport is not None:
-            look = self._is_clean if self._was_used else None
-            self.write_batch.send(self._transport, message, look)
+            self.write_batch.send(
+                self._transport, message, self._is_clean if is_looked_at else None
+            )
 
     def _is_clean(self) -> bool:
-        """Look at a kept connection at the moment of writing: what it holds was not asked for.
+        """Look at the connection at the moment of writing: what it holds was not asked for.
 
         The loop may not have read it yet, and would take it for the answer to this request.
         """
@@ -158,6 +161,7 @@ class Connection(AnswerReader, asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=0)
         self._socket = SocketState(transport)
+        self._has_tls = transport.get_extra_info("sslcontext") is not None
 
     def pause_writing(self) -> None:
         """Mark that a part of the request is unsent; the loop calls this for a single byte."""
