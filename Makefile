@@ -10,7 +10,7 @@ ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none
 
 .DEFAULT_GOAL := help
 .PHONY: help install servers demo run fmt lint types imports bandit audit quick test faults check
-.PHONY: fuzz soak
+.PHONY: fuzz crosstalk soak
 .PHONY: crowds mutation bench compat engine small-model docs sbom lock trace
 
 help: ## Show this list
@@ -77,11 +77,15 @@ fuzz: install ## Feed parsers with mutated input for FUZZ_SECONDS; by coverage w
 	@$(BIN)/python -m pip install --quiet --target .venv-fuzz atheris==3.0.0 || echo "unguided"
 	PYTHONPATH=.venv-fuzz $(BIN)/python -m tools.fuzz --seconds $(FUZZ_SECONDS) $(ARGS)
 
+CROSSTALK_SECONDS ?= 600
+crosstalk: install ## Look for one client's bytes in another's answer for CROSSTALK_SECONDS
+	$(BIN)/python -m tools.crosstalk --seconds $(CROSSTALK_SECONDS) $(ARGS)
+
 SOAK_MINUTES ?= 10
 soak: install ## Run for SOAK_MINUTES under load and faults; fail when anything grows
 	$(BIN)/python -m tools.soak --minutes $(SOAK_MINUTES) $(ARGS)
 
-crowds: install ## Measure 10,000 aborts and 2,000 open streams at full size
+crowds: install ## Measure aborts, open streams and idle connections by the thousand
 	$(BIN)/python -m tools.crowds.run
 
 mutation: install ## Change compaction/ and chat/ at random, and see whether a test notices
