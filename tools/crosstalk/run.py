@@ -78,6 +78,7 @@ class Run:
 
     async def check_at_rest(self) -> None:
         """Complain unless everybody is answered after all late bytes were sent."""
+        self.upstream.open_lines.greet_no_more()
         await asyncio.sleep(REST_SECONDS)
         seen = Findings(Ledger())
         number = self.options.most_clients

@@ -35,6 +35,10 @@ class OpenLines:
         """Send these bytes on the next new connection before anything else."""
         self._greetings.append((data, asked))
 
+    def greet_no_more(self) -> None:
+        """Send nothing more on new connections."""
+        self._greetings.clear()
+
     def send_unasked(self, line: Line, data: bytes, asked: Asked) -> None:
         """Send bytes on a connection where they were not asked for."""
         order = line.put_unasked(data, asked.canary)
