@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import os
 import socket
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -193,9 +194,18 @@ def targets(model: FakeModel) -> list[str]:
 
 
 def sockets_to(port: int) -> int:
-    """Count the connections to a port that some process still holds."""
-    rows = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
-    return sum(row[2].endswith(f":{port:04X}") and row[9] != "0" for row in rows)
+    """Count the connections to a port that this process holds."""
+    return [peer_port(link) for link in Path("/proc/self/fd").iterdir()].count(port)
+
+
+def peer_port(link: Path) -> int:
+    """Return the port at the other end of a descriptor, 0 if it has none."""
+    with suppress(OSError):
+        if str(link.readlink()).startswith("socket:"):
+            with socket.socket(fileno=os.dup(int(link.name))) as same:
+                peer = same.getpeername()
+                return int(peer[1]) if isinstance(peer, tuple) else 0
+    return 0
 
 
 async def test_an_upstream_that_reads_nothing_is_let_go_of_at_once() -> None:
