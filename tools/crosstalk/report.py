@@ -54,9 +54,9 @@ def _summary(run: Run) -> list[str]:
     return [
         f"seed {run.options.seed}, {crowd}, {len(ACTS)} misbehaviours",
         f"{run.findings.requests} requests over {run.upstream.lines} connections",
-        f"sent unasked before the next request was written: {before}",
-        f"delivered to another, sent after its request was written: {_total(run, Order.AFTER)}",
-        f"delivered to another, sent while it was written: {_total(run, Order.MEANWHILE)}",
+        f"sent unasked before the next request had arrived: {before}",
+        f"delivered to another, sent after its request had arrived: {_total(run, Order.AFTER)}",
+        f"delivered to another, sent after the look for it: {_total(run, Order.MEANWHILE)}",
         f"foreign: {wrong}",
     ]
 
