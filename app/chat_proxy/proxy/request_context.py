@@ -31,6 +31,10 @@ class Sink(Protocol):
         """Send a piece of the body, waiting while the client does not read it."""
         ...
 
+    def write_now(self, chunk: bytes) -> bool:
+        """Send a piece of the body unless that means to wait; return whether it was sent."""
+        ...
+
     def end(self, chunk: bytes = b"") -> Awaitable[None]:
         """Send the last piece."""
         ...

@@ -8,7 +8,7 @@ import httpx
 
 from chat_proxy import errors
 from chat_proxy.http.client.answer_reader import NotHttp
-from chat_proxy.http.client.connection import Connection, ReusedConnectionClosed
+from chat_proxy.http.client.connection import Connection, OnPiece, ReusedConnectionClosed
 from chat_proxy.http.client.dialler import Target, TlsFailed, target_of
 from chat_proxy.http.client.pool import Answer, ConnectionPool, IdleConnections, request_message
 from chat_proxy.http.client.resolver import NameNotResolved
@@ -65,10 +65,10 @@ class Reply(Answer):
         """Whether the body is compressed, so that the proxy cannot read it."""
         return self._values.get(b"content-encoding", b"").lower() not in (b"", b"identity")
 
-    async def read_some(self) -> bytes:
-        """Return the next bytes, empty at the end."""
+    async def read_some(self, on_piece: OnPiece | None = None) -> bytes:
+        """Return the next bytes that `on_piece` did not take, empty at the end."""
         try:
-            return await super().read_some()
+            return await super().read_some(on_piece)
         except httpx.TransportError as error:
             raise our_error(error) from error
 

@@ -14,6 +14,8 @@ PARSED_BYTES = 256 * 1024
 _DONE = re.compile(rb"^data: ?\[DONE\][ \t\r]*(?:\n|$)", re.MULTILINE)
 _ERROR = re.compile(rb"^data: ?\{[ \t]*\"error\"", re.MULTILINE)
 _USAGE = re.compile(rb"^data:(.*\"usage\":[ \t]*\{.*)$", re.MULTILINE)
+_DONE_LINES = (b"data: [DONE]", b"data:[DONE]")
+_DONE_BYTES = len(b"data:[DONE]")
 _BLANK_LINES = (b"\n", b"\r\n")
 _EVENT_ENDS = (b"\n\n", b"\n\r\n")
 _MAX_COUNT = 2**53
@@ -130,6 +132,15 @@ class StreamTap:
     def usage(self) -> Usage | None:
         """The last usage in the stream."""
         return usage_in(self._usage_line) if self._usage_line else None
+
+    def may_end_in(self, chunk: bytes) -> bool:
+        """Return whether the chunk may have `[DONE]`, or comes after it; all others pass whole."""
+        if chunk.find(b"[DONE]") >= 0 or self.done:
+            return True
+        if not self._rest:
+            return False
+        begun = self._rest[:_DONE_BYTES]
+        return any(line.startswith(begun) for line in _DONE_LINES)
 
     def feed(self, chunk: bytes) -> bytes:
         """Return the part of the chunk to relay: all of it before `[DONE]`."""

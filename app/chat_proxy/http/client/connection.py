@@ -19,6 +19,9 @@ CONTENT_TOO_LARGE = 413
 # A close that follows a request so soon, and two round trips, was on its way before the request.
 CLOSED_BEFORE_SECONDS = 0.025
 
+OnPiece = Callable[[bytes], bool]
+"""Called with a piece of a body in the callback that reads it; returns whether it was taken."""
+
 
 class ReusedConnectionClosed(httpx.RemoteProtocolError):
     """A kept-alive connection was closed before the upstream can have worked on this request."""
@@ -48,6 +51,7 @@ class Connection(AnswerReader, asyncio.BufferedProtocol):
         self.write_batch = write_batch
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._on_piece: OnPiece | None = None
         self._error: httpx.TransportError | None = None
         self._was_used = False
         self._was_heard = False
@@ -103,12 +107,16 @@ class Connection(AnswerReader, asyncio.BufferedProtocol):
         """Whether there is something to take, or nothing more will come."""
         return self.is_whole or bool(self._pieces)
 
-    def news(self) -> asyncio.Future[None]:
-        """Return a future for the next event on the connection; raise if it has failed."""
+    def news(self, on_piece: OnPiece | None = None) -> asyncio.Future[None]:
+        """Return a future for the next event on the connection; raise if it has failed.
+
+        A piece that `on_piece` takes is no event: the task that waits for one sleeps on.
+        """
         if self._error is not None:
             raise self._error
         if self._transport is None:
             raise httpx.ReadError("closed")
+        self._on_piece = on_piece
         self._waiter = waiter = self._loop.create_future()
         return waiter
 
@@ -149,7 +157,7 @@ class Connection(AnswerReader, asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _notify(self) -> None:
-        waiter, self._waiter = self._waiter, None
+        waiter, self._waiter, self._on_piece = self._waiter, None, None
         if waiter is not None and not waiter.done():
             self.write_batch.wake()
             waiter.set_result(None)
@@ -195,9 +203,30 @@ class Connection(AnswerReader, asyncio.BufferedProtocol):
         if self.has_head and not had_head:
             self._was_used = True
             self._keeps_alive = self._keeps_alive and not self._is_early()
+        if self._on_piece is not None and self._is_taken(self._on_piece):
+            return
         if self._held_bytes > READ_BUFFER_BYTES and not self._is_paused:
             self._pause()
         self._notify()
+
+    def _is_taken(self, on_piece: OnPiece) -> bool:
+        """Offer what has arrived to `on_piece`; return whether the waiting task may sleep on.
+
+        It wakes for the end of the body, for an error, and for what was not taken.
+        """
+        waiter, pieces = self._waiter, self._pieces
+        if self.is_whole or self._error is not None or waiter is None or waiter.done():
+            return False
+        if not pieces:
+            return True
+        try:
+            if not on_piece(pieces[0] if len(pieces) == 1 else b"".join(pieces)):
+                return False
+        except Exception as error:  # noqa: BLE001 - it is the task's own
+            waiter.set_exception(error)
+        pieces.clear()
+        self._held_bytes = 0
+        return True
 
     def _is_early(self) -> bool:
         """Return whether the upstream answered without reading the request to its end.

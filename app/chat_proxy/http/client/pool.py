@@ -17,6 +17,7 @@ from chat_proxy.http.client.connection import (
     READ_BYTES,
     Connection,
     NotWritten,
+    OnPiece,
     ReusedConnectionClosed,
 )
 from chat_proxy.http.client.dialler import Dialler, Target, target_of
@@ -129,13 +130,16 @@ class Answer:
         self.release()
         return chunk
 
-    async def read_some(self) -> bytes:
-        """Return what has arrived, waiting for it if needed; empty at the end."""
+    async def read_some(self, on_piece: OnPiece | None = None) -> bytes:
+        """Return what has arrived, waiting for it if needed; empty at the end.
+
+        What arrives during the wait is offered to `on_piece` first; what it takes is not returned.
+        """
         connection = self._connection
         if connection is None:
             return b""
         while not connection.has_news:
-            await connection.news()
+            await connection.news(on_piece)
             connection.write_batch.run()
         chunk = connection.take()
         if connection.is_whole:

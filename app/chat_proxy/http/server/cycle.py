@@ -181,6 +181,15 @@ class Cycle(ResponseFraming):
         self._complete()
         return True
 
+    def write_now(self, piece: bytes) -> bool:
+        """Send a piece of an answer that has begun; return False if the client does not read."""
+        flow = self._flow
+        if flow.write_paused or self.disconnected:
+            return False
+        if data := self._framed(piece, more_body=True):
+            flow.write_batch.send(flow.transport, (data,))
+        return True
+
     def abort(self) -> None:
         """Break the connection, after delivering what has been written."""
         self._flow.abort()

@@ -17,6 +17,7 @@ from chat_proxy.errors import (
     UpstreamResponseTooLarge,
     UpstreamTruncated,
 )
+from chat_proxy.http.client.connection import OnPiece
 from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.forwarding.refusals import (
     TooLong,
@@ -54,9 +55,30 @@ class Relay(ABC):
     def run(self, reply: Reply, watchdog: Watchdog) -> Awaitable[None]:
         """Relay the whole answer."""
 
-    def _read(self, reply: Reply, watchdog: Watchdog) -> Awaitable[bytes]:
+    def _read(
+        self, reply: Reply, watchdog: Watchdog, on_piece: OnPiece | None = None
+    ) -> Awaitable[bytes]:
         watchdog.expect(self._policy.idle_seconds, UpstreamIdleTimeout)
-        return reply.read_some()
+        return reply.read_some(on_piece)
+
+    def _piece_writer(self, watchdog: Watchdog, tap: StreamTap | None = None) -> OnPiece:
+        """Return what relays a piece in the callback that reads it: the request's task sleeps on.
+
+        Only pieces that pass whole, to a client that reads; the task sees to all others.
+        """
+        write_now, expect = self._sink.write_now, watchdog.expect
+        record, idle_seconds = self._record, self._policy.idle_seconds
+
+        def write_piece(chunk: bytes) -> bool:
+            if (tap is not None and tap.may_end_in(chunk)) or not write_now(chunk):
+                return False
+            if tap is not None:
+                tap.feed(chunk)
+            record.bytes_out += len(chunk)
+            expect(idle_seconds, UpstreamIdleTimeout)
+            return True
+
+        return write_piece
 
     async def _write(self, chunk: bytes, watchdog: Watchdog) -> None:
         watchdog.expect(self._policy.client_stall_seconds, ClientStalled)
@@ -87,9 +109,10 @@ class RelayBytes(Relay):
             await self._send_whole(reply.status, reply.headers, chunk)
             return
         await self._start(reply.status, reply.headers)
+        write_piece = self._piece_writer(watchdog)
         while chunk:
             await self._write(chunk, watchdog)
-            chunk = await self._read(reply, watchdog)
+            chunk = await self._read(reply, watchdog, write_piece)
         await self._sink.end()
 
 
@@ -209,13 +232,14 @@ class RelayChat(Relay):
             if not chunk:
                 raise UpstreamInvalidResponse
             await self._start(reply.status, reply.headers)
+        write_piece = self._piece_writer(watchdog, tap)
         while chunk:
             if passing := tap.feed(chunk) if tap else chunk:
                 await self._write(passing, watchdog)
             if tap and tap.said_all:
                 await self._await_end(reply)
                 break
-            chunk = await self._read(reply, watchdog)
+            chunk = await self._read(reply, watchdog, write_piece)
         if tap and not tap.is_complete:
             raise UpstreamTruncated
         if tap and tap.failed:

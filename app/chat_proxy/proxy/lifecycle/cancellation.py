@@ -84,9 +84,12 @@ class Watchdog:
     def expect(self, seconds: float, error: type[ProxyError]) -> None:
         """End the request with this error unless the next call comes within `seconds`."""
         self._error = error
-        self.due = min(self._loop.time() + seconds, self._last)
-        if self.due < self._deadlines.fires_at:
-            self._deadlines.set_timer(self.due)
+        due = self._loop.time() + seconds
+        if due > self._last:  # noqa: PLR1730 - `min` takes as long as the rest, for every piece
+            due = self._last
+        self.due = due
+        if due < self._deadlines.fires_at:
+            self._deadlines.set_timer(due)
 
     def close(self) -> None:
         """Stop watching."""

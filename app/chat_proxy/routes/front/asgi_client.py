@@ -32,6 +32,10 @@ class Shortcuts(Protocol):
         """Send a whole answer with its length; return False if the client is not ready."""
         ...
 
+    def write_now(self, piece: bytes) -> bool:
+        """Send a piece of the body; return False if the client is not ready."""
+        ...
+
     def watch(self, lost: Callable[[], None]) -> None:
         """Call `lost` when the connection is gone: cheaper than a task that waits for it."""
         ...
@@ -174,6 +178,10 @@ class AsgiClient:
     def write(self, chunk: bytes) -> Awaitable[None]:
         """Send a piece of the body, waiting while the client does not read it."""
         return self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    def write_now(self, chunk: bytes) -> bool:
+        """Send a piece of the body unless that means to wait; return whether it was sent."""
+        return self._shortcuts is not None and self._shortcuts.write_now(chunk)
 
     def end(self, chunk: bytes = b"") -> Awaitable[None]:
         """Send the last piece."""

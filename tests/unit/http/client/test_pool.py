@@ -4,12 +4,13 @@ import asyncio
 import json
 import os
 import socket
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from chat_proxy.upstream.client import Call, Upstream, UpstreamPolicy
+from chat_proxy.upstream.client import Call, Reply, Upstream, UpstreamPolicy
 from tests.support.fake_model import (
     COMPLETION,
     FakeModel,
@@ -249,3 +250,85 @@ async def test_a_connection_with_an_unsent_request_is_not_kept() -> None:
     await upstream.close()
 
     assert (reply.status, said, kept) == (401, b"no", 0)
+
+
+class Whispers:
+    """Streams words at the pace at which it is let."""
+
+    def __init__(self) -> None:
+        self.words: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def __call__(self, _: Received, line: Line) -> None:
+        await line.head(200, "transfer-encoding: chunked")
+        while word := await self.words.get():
+            await line.chunk(word)
+        await line.chunk(b"")
+
+
+@asynccontextmanager
+async def whispering() -> AsyncIterator[tuple[Whispers, Reply]]:
+    """Ask a model that whispers, and return its answer as it arrives."""
+    upstream, whispers = Upstream(UpstreamPolicy(None, 1, 60, 0, 1)), Whispers()
+    upstream.open()
+    async with fake_model(whispers) as model:
+        reply = await upstream.send(Call("GET", model.url, "/x", []))
+        try:
+            yield whispers, reply
+        finally:
+            reply.release()
+            await upstream.close()
+
+
+async def test_what_a_callback_takes_does_not_wake_the_reader() -> None:
+    taken: list[bytes] = []
+
+    def take_all_but_two(piece: bytes) -> bool:
+        taken.append(piece)
+        return piece != b"two"
+
+    async with whispering() as (whispers, reply):
+        reading = asyncio.create_task(reply.read_some(take_all_but_two))
+        for word in (b"zero", b"one", b"two"):
+            whispers.words.put_nowait(word)
+            await eventually(lambda word=word: taken[-1:] == [word])
+        returned = await reading
+        whispers.words.put_nowait(b"three")
+        whispers.words.put_nowait(b"")
+        rest = [await reply.read_some(), await reply.read_some()]
+
+    assert taken == [b"zero", b"one", b"two"]
+    assert (returned, b"".join(rest)) == (b"two", b"three")
+
+
+async def test_a_mistake_of_a_callback_is_the_reader_s() -> None:
+    def fail(_: bytes) -> bool:
+        raise ZeroDivisionError
+
+    async with asyncio.timeout(2), whispering() as (whispers, reply):
+        reading = asyncio.create_task(reply.read_some(fail))
+        await asyncio.sleep(0.01)
+        whispers.words.put_nowait(b"one")
+
+        with pytest.raises(ZeroDivisionError):
+            await reading
+
+
+async def test_a_reader_that_was_cancelled_is_offered_nothing_more() -> None:
+    taken: list[bytes] = []
+
+    def take(piece: bytes) -> bool:
+        taken.append(piece)
+        return True
+
+    async with whispering() as (whispers, reply):
+        reading = asyncio.create_task(reply.read_some(take))
+        await asyncio.sleep(0.01)
+        whispers.words.put_nowait(b"one")
+        await eventually(lambda: taken)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        whispers.words.put_nowait(b"two")
+        later = await reply.read_some()
+
+    assert (taken, later) == ([b"one"], b"two")
