@@ -18,7 +18,7 @@ from chat_proxy.errors import (
 )
 from chat_proxy.routes.dashboard.event_stream import EventStream
 from chat_proxy.routes.dashboard.page_files import page_files
-from chat_proxy.routes.dashboard.snapshot import Feed, Snapshots
+from chat_proxy.routes.dashboard.snapshot import Feed, Snapshots, Viewer
 from chat_proxy.routes.front.browser_guard import is_local_name
 from chat_proxy.routes.front.error_responses import response_of
 from chat_proxy.routes.front.identity import AdminGate
@@ -45,6 +45,7 @@ class Dashboard:
 
     def __init__(self, snapshots: Snapshots, admin: AdminGate, *, has_key: bool) -> None:
         self._snapshots = snapshots
+        self._feed = Feed(snapshots)
         self._admin = admin
         self._has_key = has_key
         self._files = page_files()
@@ -94,7 +95,7 @@ class Dashboard:
         if path == "/events" and request.method == "GET":
             if self._viewers >= MAX_VIEWERS:
                 raise Overloaded("Too many dashboards are open.", retry_after=5)
-            return EventStream(Feed(snapshots), snapshots.operations.drain, HEADERS)
+            return EventStream(Viewer(self._feed), snapshots.operations.drain, HEADERS)
         if path == "/data":
             await history.refresh()
             return json_answer(orjson.dumps(snapshots.snapshot()))

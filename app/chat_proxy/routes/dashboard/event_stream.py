@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import orjson
 from starlette.types import Receive, Scope, Send
 
 from chat_proxy.proxy.lifecycle.admission import Drain
@@ -14,10 +13,10 @@ PING_SECONDS = 15.0
 
 
 class News(Protocol):
-    """The source of the documents."""
+    """The source of the events."""
 
-    async def news(self) -> dict[str, Any] | None:
-        """Return the next document, or None if there is none yet."""
+    async def news(self) -> bytes:
+        """Return the next events as they are sent; empty if there are none yet."""
         ...
 
 
@@ -26,12 +25,12 @@ class EventStream:
 
     def __init__(
         self,
-        feed: News,
+        source: News,
         drain: Drain,
         headers: Mapping[str, str],
         ping_seconds: float = PING_SECONDS,
     ) -> None:
-        self._feed = feed
+        self._source = source
         self._drain = drain
         self._headers = {**headers, "content-type": "text/event-stream", "x-accel-buffering": "no"}
         self._ping_seconds = ping_seconds
@@ -56,9 +55,8 @@ class EventStream:
         clock = asyncio.get_running_loop().time
         last = clock()
         while not self._drain.is_stopping:
-            document = await self._feed.news()
-            if document is not None:
-                await send(body(b"data: " + orjson.dumps(document) + b"\n\n"))
+            if events := await self._source.news():
+                await send(body(events))
                 last = clock()
             elif clock() - last >= self._ping_seconds:
                 await send(body(b": still here\n\n"))
