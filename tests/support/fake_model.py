@@ -81,7 +81,8 @@ class FakeModel:
             pass
         finally:
             self.open_connections -= 1
-            writer.transport.abort()
+            with suppress(AttributeError):  # Python 3.11 cannot abort what is closed already
+                writer.transport.abort()
 
 
 async def read_request(reader: asyncio.StreamReader) -> Received | None:
