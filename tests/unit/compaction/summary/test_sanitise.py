@@ -1,4 +1,5 @@
 import base64
+import re
 import textwrap
 import time
 
@@ -6,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.compaction.summary.sanitise import sanitised, without_control_tokens
+from chat_proxy.compaction.summary import sanitise
+from chat_proxy.compaction.summary.sanitise import (
+    PIECE_CHARS,
+    sanitised,
+    without_control_tokens,
+    without_payloads,
+)
 
 TOKENS = [
     "<|im_start|>",
@@ -123,3 +130,58 @@ def test_a_text_made_to_hurt_takes_no_time(bomb: str) -> None:
     without_control_tokens(long)
 
     assert time.process_time() - started < 1
+
+
+ENCODED = base64.b64encode(bytes(range(256)) * 2).decode()
+FRAGMENTS = (
+    ENCODED[:59],
+    ENCODED[:60],
+    ENCODED[:199],
+    ENCODED[:230],
+    "iVBORw0KGgo" + ENCODED[:20],
+    r"\/path".join(["a"] * 5) + ENCODED[:12],
+    "-" * 210,
+    "\n",
+    r"\n",
+    r"\r\n",
+    "\t ",
+    "\\",
+    "=",
+    ".",
+    ", ",
+    '"',
+    "data:image/png;base64,",
+    "word",
+    "\u00e9",
+)
+TEXTS = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=4), max_size=12).map("".join)
+
+
+@given(TEXTS)
+def test_a_text_in_pieces_loses_the_same_payloads_as_the_whole(text: str) -> None:
+    assert without_payloads(text, 1) == without_payloads(text, len(text))
+
+
+@given(TEXTS)
+def test_no_payload_is_missed_by_the_quick_look(text: str) -> None:
+    assert sanitise._without_base64(text) == sanitise._BASE64.sub(sanitise._note_for_base64, text)
+
+
+@given(TEXTS)
+def test_the_bytes_of_a_payload_are_counted_without_line_ends_and_padding(text: str) -> None:
+    runs = [match[0] for match in sanitise._BASE64.finditer(text)]
+
+    counted = [sum(map(run.count, sanitise._NOT_ENCODED)) for run in runs]
+
+    assert counted == [len(run) - len(re.sub(r"\s+|\\[rn]|[\\=]", "", run)) for run in runs]
+
+
+def test_a_long_text_is_searched_in_pieces() -> None:
+    """One call of a pattern over all of it would stop every other thread for so long."""
+    lines = f"{ENCODED} is here. " * 1_000
+
+    pieces = list(sanitise._pieces(lines, PIECE_CHARS))
+
+    assert "".join(pieces) == lines
+    assert max(map(len, pieces)) < PIECE_CHARS + len(ENCODED) + 20
+    assert len(pieces) > 5
