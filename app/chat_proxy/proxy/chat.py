@@ -15,10 +15,12 @@ Features fail open: a request that cannot be prepared is sent unchanged.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.errors import UpstreamError
+from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.compacting.decide import decide, nothing_to_do
 from chat_proxy.proxy.compacting.trim import trim
 from chat_proxy.proxy.forwarding.overflow_replay import (
@@ -158,7 +160,8 @@ async def prepare(
     record.chat = RecordedChat(compaction, result)
     if observes:
         return OutgoingRequest(request.body, sent_prompt(compaction, measured.counted))
-    body = body_to_send(compaction, result)
+    write = partial(body_to_send, compaction, result)
+    body = await run_inline_or_in_thread(write, len(request.body))
     prompt = sent_prompt(compaction, result.counted)
     if not may_replay:
         return OutgoingRequest(body, prompt)

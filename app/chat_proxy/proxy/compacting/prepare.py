@@ -40,6 +40,11 @@ async def _start(
     return await start_for(session, applied, view, tokens, services) is not None
 
 
+def _start_of(draft: SummaryDraft) -> int:
+    """Return where a draft's span begins, for which every message is looked at once."""
+    return draft.start
+
+
 def _is_recent(draft: SummaryDraft, span: Span) -> bool:
     """Return whether the summary in use is only a few requests old, and a new one can wait.
 
@@ -74,7 +79,7 @@ async def start_for(
     planner = Planner(view, policy.ageing, policy.budget)
     end = await asyncio.to_thread(planner.end_for_summary, view.target, growth)
     draft = SummaryDraft(session, applied)
-    span = Span(draft.start, end)
-    if end <= draft.start or await asyncio.to_thread(_is_recent, draft, span):
+    span = Span(await asyncio.to_thread(_start_of, draft), end)
+    if end <= span.start or await asyncio.to_thread(_is_recent, draft, span):
         return None
     return await start_summary(draft, span, tokens, services)

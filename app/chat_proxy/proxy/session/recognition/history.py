@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from typing import Final
 
-from chat_proxy.chat.conversation import Conversation
+from chat_proxy.chat.conversation import Conversation, answered_until
 from chat_proxy.chat.normal_form import normal_forms
 from chat_proxy.chat.volatile_blocks import VolatileBlocks
 from chat_proxy.compaction.recognition.align import Candidate, covers
@@ -170,7 +170,11 @@ async def history_of(
     """Return the history of a conversation under a scope's key; a long one in a thread."""
 
     def hashed() -> History:
-        return hashed_history(conversation, volatile, key)
+        history = hashed_history(conversation, volatile, key)
+        answered_until(
+            conversation
+        )  # finds all groups of messages, and the conversation keeps them
+        return history
 
     # Five hundred messages, however short, take as long as a body of that size at worst.
     size = max(body_bytes, len(conversation) * BYTES_PER_MESSAGE)

@@ -1,5 +1,7 @@
 """Send one query to a summary model, at the expense of the tenant and within the breaker."""
 
+import asyncio
+
 from chat_proxy.errors import UpstreamError, UpstreamUnavailable
 from chat_proxy.proxy.session.request import CompactionRequest
 from chat_proxy.proxy.summaries.failure import SummaryFailed
@@ -55,7 +57,8 @@ async def _answer(
     except UpstreamUnavailable as closed:
         raise SummaryFailed(closed.code) from None
     try:
-        call = call_for(summary_model, make_body(rejected), compaction.request_id)
+        body = await asyncio.to_thread(make_body, rejected)
+        call = call_for(summary_model, body, compaction.request_id)
         answer = await complete(services.upstream, call)
     except NotAnswered as refusal:
         metrics.side_queries.labels(shape, "refused").inc()
