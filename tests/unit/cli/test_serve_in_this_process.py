@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from chat_proxy.cli import main as cli
-from chat_proxy.cli.serve import serve_here
+from chat_proxy.cli.serve import SWITCH_SECONDS, serve_here, shorten_switch_interval
 from chat_proxy.http.process.workers import CANNOT_START, Workers
 from chat_proxy.telemetry.logs import configure_logging
 from tests.support.live import settings
@@ -26,6 +26,21 @@ TWO_WORKERS = {"SERVER_WORKERS": "2", "SERVER_DRAIN_GRACE_SECONDS": "0"}
 def _log_as_before() -> Iterator[None]:
     yield
     configure_logging("error", "json", sys.stderr)
+
+
+@pytest.fixture
+def _switch_interval_as_before() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("_switch_interval_as_before")
+def test_a_thread_passes_the_interpreter_on_within_a_millisecond() -> None:
+    shorten_switch_interval()
+
+    assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+    assert SWITCH_SECONDS <= 0.001
 
 
 def unheard(_: int) -> None:
