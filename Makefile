@@ -103,6 +103,7 @@ small-model: install ## Run a real model of 135M with a window of 2,048; writes 
 bench: install ## Measure against nginx and a bare relay (BENCH_PEERS=1: three gateways too)
 	$(BIN)/python -m bench $(ARGS)
 	$(BIN)/python -m bench.growth
+	$(BIN)/python -m bench.waits --write
 	$(BIN)/python -m bench.conversation
 	$(BIN)/python -m bench.clients --write
 
