@@ -16,7 +16,8 @@ _HEAD = """\
 # How long clients wait
 
 Written by `python -m bench.waits` on {date}, {processor}, {cores} cores,
-Python {python}. Best of {rounds} rounds, {order}.
+Python {python}. Best of {rounds} rounds, {order}. Load average at the end: {load:.1f};
+where it is over the number of cores, other programs took part of them, and waits are longer.
 
 One client sends a conversation of an agent, {sizes}, to a proxy with a store
 on disk. A second one, in a process of its own, sends a small chat every {pause:.0f} ms. The
@@ -48,6 +49,7 @@ def page(found: Found, names: Sequence[str]) -> str:
         processor=facts["processor"],
         cores=facts["cores"],
         python=facts["python"],
+        load=facts["load_average_before"],
         rounds=rounds,
         order="both versions in turn" if len(names) > 1 else "one after the other",
         sizes=", ".join(map(_size, found)),
