@@ -192,6 +192,12 @@ class Overloaded(ProxyError):
     code = "overloaded"
 
 
+class BodyRefused(Overloaded):
+    """The proxy has reached its memory limit for request bodies; try again soon."""
+
+    closes_connection = True
+
+
 class TooManyRequests(ProxyError):
     """You have too many requests in progress; send this one again when one of them has ended."""
 

@@ -595,6 +595,12 @@ SECURITY = (
         "headers that rewrite path, method or user; escapes in paths; keys in extra fields",
         "such headers pass in neither direction; a path is one path; `check-config` prints no key",
     ),
+    Row(
+        "F29",
+        "one tenant that announces large bodies, or sends them, until no memory is left",
+        "only what arrived is reserved; 503 `overloaded` for it, in the middle of a body with the "
+        "end of the connection; others find memory free",
+    ),
 )
 
 ROWS = (*CLIENT, *UPSTREAM, *SUMMARY, *STORE, *PROCESS, *SECURITY)

@@ -183,15 +183,16 @@ async def test_leaving_while_a_connection_is_made_leaves_none_behind() -> None:
 
 def test_the_whole_budget_comes_back() -> None:
     admission = Admission(100)
-    admission.reserve(500)  # a lone request is never refused for its size
+    large = admission.hold("a", 0, 500)  # a lone request is never refused for its size
     with pytest.raises(Overloaded):
-        admission.reserve(1)
-    admission.release(500)
-    admission.reserve(60)
-    admission.reserve(40)
+        admission.hold("a", 0, 1)
+    admission.hold("a", large, 0)
+    first = admission.hold("a", 0, 60)
+    second = admission.hold("a", 0, 20)
     with pytest.raises(Overloaded) as refusal:
-        admission.reserve(1)
-    admission.release(100)
+        admission.hold("a", 0, 1)
+    admission.hold("a", second, 0)
+    admission.hold("a", first, 0)
 
     assert refusal.value.retry_after == 1
     assert admission.held_bytes == 0

@@ -4,6 +4,7 @@ from functools import partial
 
 from chat_proxy.chat.body.prefixes import BodyPrefixes
 from chat_proxy.chat.body.request import ChatRequest, RequestLimits, read_request
+from chat_proxy.errors import BodyRefused, Overloaded, RequestTooLarge
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.lifecycle.admission import Admission
 from chat_proxy.proxy.request_context import RequestContext
@@ -37,15 +38,36 @@ class RequestReader:
     def _take_body(self, context: RequestContext, client: AsgiClient) -> bytes | None:
         """Return the body if it has arrived already, as most have."""
         context.record.phase = "body"
-        body = client.take_body(self._max_body_bytes, self._admission)
+        body = client.take_body()
         if body is not None:
+            self._check_size(len(body))
+            self._hold(context, client, len(body))
             context.record.bytes_in = len(body)
         return body
 
     async def _wait_for_body(self, context: RequestContext, client: AsgiClient) -> bytes:
-        body = await client.read_body(self._max_body_bytes, self._admission)
+        """Receive a body, which holds what has arrived of it: announcing a length costs nothing."""
+
+        def accept(size: int) -> None:
+            self._check_size(size)
+            try:
+                self._hold(context, client, size)
+            except Overloaded as error:
+                raise BodyRefused(retry_after=error.retry_after) from None
+
+        self._check_size(client.announced_bytes)
+        body = await client.read_body(accept)
         context.record.bytes_in = len(body)
         return body
+
+    def _check_size(self, size: int) -> None:
+        if size > self._max_body_bytes:
+            raise RequestTooLarge(f"At most {self._max_body_bytes} bytes are accepted.")
+
+    def _hold(self, context: RequestContext, client: AsgiClient, size: int) -> None:
+        """Have the request hold so many bytes from now on, or raise Overloaded."""
+        tenant = context.caller.tenant
+        client.held_bytes = self._admission.hold(tenant, client.held_bytes, size)
 
     async def read_chat(self, context: RequestContext, client: AsgiClient) -> ChatRequest:
         """Return a chat request, parsed from where an earlier one with the same beginning ended."""

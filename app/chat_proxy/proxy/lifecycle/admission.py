@@ -1,25 +1,42 @@
-"""Admission: a limit on the bytes of request bodies that are held at once."""
+"""Admission: a limit on the bytes that requests hold at once, with a share for each tenant."""
 
 from chat_proxy.errors import Overloaded, ServerShuttingDown
 from chat_proxy.proxy.lifecycle.cancellation import Cancellation
 
+FREE_SHARE = 4
+
 
 class Admission:
-    """A budget of bytes that all running requests of the process share."""
+    """The bytes that running requests hold: limited in all, and shared fairly between tenants.
+
+    Keyed by tenant; one without running requests has no entry. A tenant may hold up to `FREE_SHARE`
+    times what is free after it, so a single one gets four fifths, two get four ninths each, and a
+    newcomer always finds some memory free.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
+        # No request counts for more, so that even the largest is accepted when it is alone.
+        self._most = max_bytes * FREE_SHARE // (FREE_SHARE + 1)
+        self._tenants: dict[str, int] = {}
         self.held_bytes = 0
 
-    def reserve(self, size: int) -> None:
-        """Reserve bytes or raise Overloaded; a lone request is never refused for its size."""
-        if self.held_bytes and self.held_bytes + size > self._max_bytes:
-            raise Overloaded(retry_after=1)
-        self.held_bytes += size
+    def hold(self, tenant: str, held: int, size: int) -> int:
+        """Let a request hold so many bytes instead of those it held; raise Overloaded if it cannot.
 
-    def release(self, size: int) -> None:
-        """Release reserved bytes."""
-        self.held_bytes -= size
+        Returns what is held from now on, which is to be given back.
+        """
+        size = min(size, self._most)
+        more = size - held
+        of_tenant = self._tenants.get(tenant, 0) + more
+        if more > 0 and of_tenant > FREE_SHARE * (self._max_bytes - self.held_bytes - more):
+            raise Overloaded(retry_after=1)
+        self.held_bytes += more
+        if of_tenant:
+            self._tenants[tenant] = of_tenant
+        else:
+            self._tenants.pop(tenant, None)
+        return size
 
 
 class Drain:

@@ -8,10 +8,9 @@ from typing import Any, Protocol, cast
 
 from starlette.types import Message, Receive, Scope, Send
 
-from chat_proxy.errors import ClientGone, RequestTooLarge, UnsupportedContentEncoding
+from chat_proxy.errors import ClientGone, UnsupportedContentEncoding
 from chat_proxy.http.headers import RawHeaders, values_of
 from chat_proxy.http.server.cycle import REFUSED, SHORTCUTS
-from chat_proxy.proxy.lifecycle.admission import Admission
 from chat_proxy.proxy.lifecycle.cancellation import Cancellation
 from chat_proxy.proxy.request_context import RequestContext
 
@@ -73,6 +72,7 @@ class AsgiClient:
         """The path below the one that the app is mounted at."""
         self.started = False
         self.held_bytes = 0
+        """The memory that admission has granted to the request."""
         self._receive = receive
         self._send = send
         extensions = scope.get("extensions") if uses_shortcuts else None
@@ -91,21 +91,16 @@ class AsgiClient:
             )
         return raw_path.removeprefix(self.scope.get("root_path", "").encode())
 
-    def take_body(self, max_bytes: int, admission: Admission) -> bytes | None:
-        """Return the whole body if it has arrived, as most have; raise if it is too large."""
+    def take_body(self) -> bytes | None:
+        """Return the whole body if it has arrived, as most have."""
         self._refuse_encodings()
-        body = self._shortcuts.take_whole() if self._shortcuts is not None else None
-        if body is not None:
-            self._hold(len(body), max_bytes, admission)
-        return body
+        return self._shortcuts.take_whole() if self._shortcuts is not None else None
 
-    async def read_body(self, max_bytes: int, admission: Admission) -> bytes:
-        """Return the whole body, or raise as soon as it is too large."""
-        self._refuse_encodings()
-        self._hold(self._announced_bytes(), max_bytes, admission)
+    async def read_body(self, accept: Callable[[int], None]) -> bytes:
+        """Return the whole body; `accept` is told its size as it grows, and raises to refuse it."""
         message = await self._next()
         piece: bytes = message.get("body", b"")
-        self._hold(len(piece), max_bytes, admission)
+        accept(len(piece))
         if not message.get("more_body", False):
             return piece
         held = (
@@ -115,7 +110,7 @@ class AsgiClient:
         while message.get("more_body", False):
             message = await self._next()
             piece = message.get("body", b"")
-            self._hold(held.tell() + len(piece), max_bytes, admission)
+            accept(held.tell() + len(piece))
             held.write(piece)
         return held.getvalue()
 
@@ -124,17 +119,11 @@ class AsgiClient:
         if encoding and encoding.lower() != b"identity":
             raise UnsupportedContentEncoding
 
-    def _announced_bytes(self) -> int:
+    @property
+    def announced_bytes(self) -> int:
+        """The length that the client says its body has; 0 if it says none."""
         length = self.values.get(b"content-length", b"").strip()
         return int(length) if length.isdigit() else 0
-
-    def _hold(self, size: int, max_bytes: int, admission: Admission) -> None:
-        """Reserve memory for a body of this size, or raise why that is not possible."""
-        if size > max_bytes:
-            raise RequestTooLarge(f"At most {max_bytes} bytes are accepted.")
-        if size > self.held_bytes:
-            admission.reserve(size - self.held_bytes)
-            self.held_bytes = size
 
     async def _next(self) -> Message:
         message = await self._receive()

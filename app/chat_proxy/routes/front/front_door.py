@@ -150,7 +150,7 @@ class FrontDoor:
         """Release what the request held, and have its record reported."""
         record = context.record
         self._drain.leave(context.cancellation)
-        self._admission.release(client.held_bytes)
+        self._admission.hold(context.caller.tenant, client.held_bytes, 0)
         record.finish()
         self._finished.append(record)
         if len(self._finished) == 1:
