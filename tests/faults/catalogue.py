@@ -601,6 +601,12 @@ SECURITY = (
         "only what arrived is reserved; 503 `overloaded` for it, in the middle of a body with the "
         "end of the connection; others find memory free",
     ),
+    Row(
+        "F30",
+        "bodies that become 30 times as large when they are parsed",
+        "the limit counts what they become: memory stays within twice "
+        "`CHAT_PROXY_LIMITS_MAX_INFLIGHT_BYTES`; 503 `overloaded`",
+    ),
 )
 
 ROWS = (*CLIENT, *UPSTREAM, *SUMMARY, *STORE, *PROCESS, *SECURITY)

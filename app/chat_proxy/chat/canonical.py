@@ -8,6 +8,8 @@ import orjson
 
 from chat_proxy.chat.media import MAX_DEPTH
 
+MAX_MARKS = 100_000
+
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -48,3 +50,11 @@ def _without_cache_marks(part: dict[str, Any], depth: int) -> dict[str, Any]:
             for item in content
         ]
     return kept
+
+
+def is_complex_json(text: str) -> bool:
+    """Return whether JSON in a string has so many values that it is not worth parsing.
+
+    It would take many times the memory of its text, and more than the request is counted for.
+    """
+    return len(text) > MAX_MARKS and sum(map(text.count, "{[,")) > MAX_MARKS

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
-from chat_proxy.chat.canonical import canonical_bytes
+from chat_proxy.chat.canonical import canonical_bytes, is_complex_json
 from chat_proxy.chat.media import Media, is_media, media_in
 from chat_proxy.chat.texts import RESULT_ROLES
 from chat_proxy.chat.volatile_blocks import VolatileBlocks
@@ -252,7 +252,7 @@ def _call(call: Any) -> bytes:
 def _parsed(arguments: str) -> Any:
     """Return the value that arguments are; their text if they are no JSON, or would change."""
     text = arguments.strip()
-    if _LONG_NUMBER.search(text):
+    if is_complex_json(text) or _LONG_NUMBER.search(text):
         return text
     try:
         value = orjson.loads(text or "{}")

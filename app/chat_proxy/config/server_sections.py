@@ -135,7 +135,7 @@ class LimitsSettings(Section):
     max_choices: Positive = 16
     """Maximum value of the request's `n`."""
     max_inflight_bytes: Positive = 512 * 1024 * 1024
-    """Maximum size of all request bodies in memory at the same time."""
+    """Memory for all requests at the same time: bodies and what they become when parsed."""
     header_seconds: Seconds = 10
     """Time limit for receiving the headers of a request."""
     body_seconds: Seconds = 30

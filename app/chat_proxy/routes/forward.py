@@ -57,7 +57,7 @@ class Forward:
         """Forward one request."""
         body = await self._reader.read_body(context, client)
         path = self._path(client).removeprefix("/v1")
-        route = await self._model_route(body, context)
+        route = await self._model_route(body, context, client)
         await client.watch(context, forward(path, body, route, context, self._forwarding))
 
     def _path(self, client: AsgiClient) -> str:
@@ -65,12 +65,14 @@ class Forward:
         is_below = self.route.endswith("/")
         return client.raw_path.decode("ascii") if is_below else self.route
 
-    async def _model_route(self, body: bytes, context: RequestContext) -> ModelRoute:
+    async def _model_route(
+        self, body: bytes, context: RequestContext, client: AsgiClient
+    ) -> ModelRoute:
         """Return the model's route if models have their own upstreams, else the common one."""
         if not self._model_routes.have_own_upstreams or not body:
             return self._model_routes.of("")
         try:
-            return self._model_routes.of((await self._reader.parse(body, context)).model)
+            return self._model_routes.of(await self._reader.model_in(body, context, client))
         except (InvalidJson, InvalidJsonRoot, InvalidEncoding):
             return self._model_routes.of("")
 

@@ -1,22 +1,32 @@
 """Read a request's body within the limits, and parse it; a large one in a thread."""
 
+from collections.abc import Callable
 from functools import partial
 
 from chat_proxy.chat.body.prefixes import BodyPrefixes
-from chat_proxy.chat.body.request import ChatRequest, RequestLimits, read_request
+from chat_proxy.chat.body.request import (
+    ChatRequest,
+    RequestLimits,
+    count_elements,
+    read_counted,
+    read_request,
+)
+from chat_proxy.chat.body.structure import Structure
 from chat_proxy.errors import BodyRefused, Overloaded, RequestTooLarge
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.lifecycle.admission import Admission
+from chat_proxy.proxy.lifecycle.fair_slots import FairSlots
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.caller import salt_of
 from chat_proxy.routes.front.asgi_client import AsgiClient
 
 # Parsing takes longer than other looks at a body.
 INLINE_BYTES = 512 * 1024
+PARSED_AT_ONCE = 2
 
 
 class RequestReader:
-    """Read and parse the requests of all endpoints."""
+    """Read and parse the requests of all endpoints; tenants with large ones take turns."""
 
     def __init__(
         self,
@@ -29,11 +39,15 @@ class RequestReader:
         self._admission = admission
         self._limits = limits
         self._prefixes = prefixes
+        self._slots = FairSlots(PARSED_AT_ONCE)
 
     async def read_body(self, context: RequestContext, client: AsgiClient) -> bytes:
         """Return the body; raise as soon as it is too large."""
         body = self._take_body(context, client)
-        return await self._wait_for_body(context, client) if body is None else body
+        if body is None:
+            return await self._wait_for_body(context, client)
+        self._hold(context, client, len(body))
+        return body
 
     def _take_body(self, context: RequestContext, client: AsgiClient) -> bytes | None:
         """Return the body if it has arrived already, as most have."""
@@ -41,7 +55,6 @@ class RequestReader:
         body = client.take_body()
         if body is not None:
             self._check_size(len(body))
-            self._hold(context, client, len(body))
             context.record.bytes_in = len(body)
         return body
 
@@ -77,24 +90,55 @@ class RequestReader:
         salt = salt_of(context.caller.tenant)
         if len(body) <= INLINE_BYTES:  # as most are: without a coroutine in between
             request = read_request(body, self._limits, self._prefixes, salt)
+            self._hold(context, client, request.memory_bytes)
         else:
-            request = await parse(body, self._limits, self._prefixes, salt)
+            request = await self._parse(body, context, client, self._prefixes)
         context.record.repeats_keys = request.body is not body
         context.record.has_lone_surrogates = request.has_lone_surrogates
         return request
 
     async def read_once(self, context: RequestContext, client: AsgiClient) -> ChatRequest:
         """Return a request that is not expected to come again, longer."""
-        return await self.parse(await self.read_body(context, client), context)
+        body = await self.read_body(context, client)
+        return await self._parse(body, context, client, None)
 
-    async def parse(self, body: bytes, context: RequestContext) -> ChatRequest:
-        """Parse a body, or raise the BadRequest that says why it cannot be parsed."""
-        return await parse(body, self._limits, salt=salt_of(context.caller.tenant))
+    async def model_in(self, body: bytes, context: RequestContext, client: AsgiClient) -> str:
+        """Return the model that a body names, or raise the BadRequest why it cannot be parsed."""
+        request = await self._parse(body, context, client, None)
+        self._hold(context, client, len(body))
+        return request.model
+
+    async def _parse(
+        self,
+        body: bytes,
+        context: RequestContext,
+        client: AsgiClient,
+        prefixes: BodyPrefixes | None,
+    ) -> ChatRequest:
+        tenant = context.caller.tenant
+        hold = partial(self._hold, context, client)
+        if len(body) <= INLINE_BYTES:
+            return await parse(body, self._limits, hold, prefixes, salt_of(tenant))
+        async with self._slots.slot(tenant):
+            return await parse(body, self._limits, hold, prefixes, salt_of(tenant))
 
 
 async def parse(
-    body: bytes, limits: RequestLimits, prefixes: BodyPrefixes | None = None, salt: int = 0
+    body: bytes,
+    limits: RequestLimits,
+    hold: Callable[[int], None],
+    prefixes: BodyPrefixes | None = None,
+    salt: int = 0,
 ) -> ChatRequest:
-    """Parse a body, or raise the BadRequest that says why it cannot be parsed."""
-    work = partial(read_request, body, limits, prefixes, salt)
-    return await run_inline_or_in_thread(work, len(body), INLINE_BYTES)
+    """Parse a body, or raise the BadRequest that says why it cannot be parsed.
+
+    `hold` is told the memory that it will take at most, and then what it has taken; it raises if
+    that is too much.
+    """
+    count = partial(count_elements, body, limits.max_elements)
+    elements = await run_inline_or_in_thread(count, len(body), INLINE_BYTES)
+    hold(Structure(values=elements).memory_bytes(len(body), 0))
+    work = partial(read_counted, body, limits, prefixes, salt)
+    request = await run_inline_or_in_thread(work, len(body), INLINE_BYTES)
+    hold(request.memory_bytes)
+    return request

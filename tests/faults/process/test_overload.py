@@ -6,6 +6,8 @@ from statistics import median
 
 import pytest
 
+from chat_proxy.chat.body.request import RequestLimits, read_request
+from chat_proxy.proxy.lifecycle.admission import FREE_SHARE
 from tests.support.fake_model import COMPLETION, Line, Received, answer_json
 from tests.support.live import chat_body, chat_request
 from tools.crowds.run import ProxyProcess, proxy_process
@@ -15,8 +17,11 @@ pytestmark = pytest.mark.anyio
 SEATS = 8
 ROUND_SECONDS = 0.8
 ANSWER_SECONDS = 0.05
-REQUEST = chat_request(chat_body(user="x" * 4_000))
-HELD_BYTES = SEATS * 4_200
+BODY = chat_body(user="x" * 4_000)
+REQUEST = chat_request(BODY)
+LIMITS = RequestLimits(max_depth=64, max_elements=500_000, max_messages=10_000, max_choices=16)
+HELD_BYTES = SEATS * read_request(BODY, LIMITS).memory_bytes
+MOST_BYTES = HELD_BYTES * (FREE_SHARE + 1) // FREE_SHARE + 1
 ROUNDS = 3
 
 
@@ -61,7 +66,7 @@ async def ask_for_a_while(proxy: ProxyProcess, clients: int) -> Round:
 
 async def test_e8_with_three_times_the_load_as_much_is_served_and_refusals_are_quick() -> None:
     """The best of three rounds, as this is about the proxy and not about the machine."""
-    async with proxy_process(slowly, LIMITS_MAX_INFLIGHT_BYTES=str(HELD_BYTES)) as proxy:
+    async with proxy_process(slowly, LIMITS_MAX_INFLIGHT_BYTES=str(MOST_BYTES)) as proxy:
         rounds = [
             (await ask_for_a_while(proxy, SEATS), await ask_for_a_while(proxy, 3 * SEATS))
             for _ in range(ROUNDS)

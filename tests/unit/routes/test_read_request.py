@@ -15,8 +15,9 @@ LIMITS = RequestLimits(max_depth=64, max_elements=500_000, max_messages=10_000, 
 
 
 async def test_the_loop_goes_on_while_a_large_body_is_read() -> None:
+    held: list[int] = []
     body = json.dumps({"model": "m", "messages": [], "user": "x" * INLINE_BYTES}).encode()
-    reading = asyncio.ensure_future(parse(body, LIMITS))
+    reading = asyncio.ensure_future(parse(body, LIMITS, held.append))
     ticks = 0
     while not reading.done():
         await asyncio.sleep(0)
@@ -24,10 +25,11 @@ async def test_the_loop_goes_on_while_a_large_body_is_read() -> None:
 
     assert ticks > 1
     assert (await reading).model == "m"
+    assert all(size > len(body) for size in held)
 
 
 async def test_a_small_body_is_read_at_once() -> None:
-    reading = asyncio.ensure_future(parse(b'{"model":"m"}', LIMITS))
+    reading = asyncio.ensure_future(parse(b'{"model":"m"}', LIMITS, list[int]().append))
     await asyncio.sleep(0)
 
     assert reading.done()
@@ -37,4 +39,4 @@ async def test_a_small_body_is_read_at_once() -> None:
 @pytest.mark.parametrize("size", [1, INLINE_BYTES])
 async def test_what_cannot_be_read_is_refused_either_way(size: int) -> None:
     with pytest.raises(InvalidJson):
-        await parse(b"{" + b" " * size, LIMITS)
+        await parse(b"{" + b" " * size, LIMITS, list[int]().append)

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from chat_proxy.caches import GenerationCache
+from chat_proxy.chat.body.structure import Structure, structure_of
 from chat_proxy.chat.message_features import MessageFeatures, is_list_of_objects, shape_of
 
 Fields = dict[str, Any]
@@ -41,6 +42,8 @@ class BodyPrefix(NamedTuple):
     shape: MessageFeatures = MessageFeatures()
     body_bytes: int = 0
     """The length of the body from which this prefix was last learned."""
+    structure: Structure = Structure()
+    """What its messages consist of."""
 
 
 NOTHING: Final = BodyPrefix()
@@ -139,18 +142,19 @@ def _longer_prefix(body: bytes, fields: Fields, prefix: BodyPrefix, end: int) ->
         count = _messages_before(parsed.pop("messages", None), fields["messages"])
         if count:
             options = prefix.options if prefix.messages else parsed
-            return _new_prefix(end, fields["messages"][:count], options, prefix, len(body))
+            return _new_prefix(body, end, fields["messages"][:count], options, prefix)
     return None
 
 
 def _new_prefix(
-    end: int, messages: list[Any], options: Fields, prefix: BodyPrefix, body_bytes: int
+    body: bytes, end: int, messages: list[Any], options: Fields, prefix: BodyPrefix
 ) -> BodyPrefix | None:
     more = messages[1:] if prefix.messages else messages
     if not more or not is_list_of_objects(more) or _size(options) > MAX_OPTION_BYTES:
         return None
     shape = prefix.shape.combined_with(shape_of(more))
-    return BodyPrefix(0, end, prefix.messages + len(more), options, shape, body_bytes)
+    structure = prefix.structure.combined_with(structure_of(more, body[prefix.end : end]))
+    return BodyPrefix(0, end, prefix.messages + len(more), options, shape, len(body), structure)
 
 
 def _last_message_start(body: bytes, start: int, end: int) -> int:

@@ -19,6 +19,7 @@ from chat_proxy.chat.body.parsing import (
     with_single_keys,
 )
 from chat_proxy.chat.body.prefixes import BLOCK_BYTES, INSIDE, NOTHING, BodyPrefix, BodyPrefixes
+from chat_proxy.chat.body.structure import Structure, structure_of
 from chat_proxy.chat.conversation import Conversation, PrefixedConversation
 from chat_proxy.chat.message_features import is_list_of_objects
 from chat_proxy.errors import BadRequest, InvalidJsonRoot, InvalidValue, TooComplex, TooDeep
@@ -26,8 +27,9 @@ from chat_proxy.errors import BadRequest, InvalidJsonRoot, InvalidValue, TooComp
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STEPWISE_BYTES = 4 * 1024 * 1024
 GLANCE_BYTES = 8 * 1024
+VALUE_CHARS = 16
 _SLICE_BYTES = 256 * 1024
-_NESTING = (dict, list)
+MEMORY_BYTES_PER_BYTE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,9 @@ class RequestLimits:
 
 class ChatRequest:
     """A parsed request; `body` is what is sent upstream if nothing is changed."""
+
+    structure = Structure()
+    """What the body consists of, as far as it was looked at."""
 
     def __init__(
         self,
@@ -72,6 +77,17 @@ class ChatRequest:
     def fields(self) -> dict[str, Any]:
         """All fields of the request."""
         return self.options
+
+    @cached_once
+    def memory_bytes(self) -> int:
+        """The memory that the request takes, parsed and looked at."""
+        messages = len(self.conversation) if self.conversation is not None else 0
+        return self.structure.memory_bytes(len(self.body), messages)
+
+    @property
+    def work_bytes(self) -> int:
+        """The length of an ordinary body that takes as long to look at as this one."""
+        return max(len(self.body), self.memory_bytes // MEMORY_BYTES_PER_BYTE)
 
     def _conversation(self) -> Conversation | None:
         return Conversation.of(self.options.get("messages"))
@@ -118,8 +134,15 @@ def read_request(
 
     A body with a known prefix is parsed only after that prefix. The salt is that of the tenant.
     """
+    count_elements(body, limits.max_elements)
+    return read_counted(body, limits, prefixes, salt)
+
+
+def read_counted(
+    body: bytes, limits: RequestLimits, prefixes: BodyPrefixes | None = None, salt: int = 0
+) -> ChatRequest:
+    """Return the parsed request, whose elements were counted before."""
     text = body.removeprefix(BYTE_ORDER_MARK)
-    _check_elements(text, limits.max_elements)
     if len(text) > STEPWISE_BYTES:
         return _read_stepwise(text, body, limits, salt)
     if prefixes is not None and text is body and len(body) >= BLOCK_BYTES:
@@ -146,21 +169,24 @@ def _read_after_prefix(
     if may_be_lossy(remainder, fields) or not prefix.options.keys().isdisjoint(fields):
         return None
     rest = fields["messages"][1:]
-    if _is_too_deep(fields, remainder, limits) or not is_list_of_objects(rest):
+    structure = _structure_of(fields, remainder, limits)
+    if structure.depth > limits.max_depth or not is_list_of_objects(rest):
         return None
     options = {**prefix.options, **fields}
     del options["messages"]
     if _limit_error(prefix.messages + len(rest), options.get("n"), limits):
         return None
     next_prefix = prefixes.learn(body, fields, prefix, salt)
-    return PrefixedRequest(body, options, prefix, rest, next_prefix, salt)
+    request = PrefixedRequest(body, options, prefix, rest, next_prefix, salt)
+    request.structure = prefix.structure.combined_with(structure)
+    return request
 
 
 def _read_whole(
     text: bytes, body: bytes, limits: RequestLimits, prefixes: BodyPrefixes | None, salt: int
 ) -> ChatRequest:
     fields, refusal = parse(text)
-    _check_structure(fields, limits, text)
+    structure = _checked_structure(fields, limits, text)
     next_prefix = NOTHING
     if may_be_lossy(text, fields):
         if has_long_integers(fields.get("messages")):
@@ -169,62 +195,55 @@ def _read_whole(
             fields, body = with_single_keys(text, fields, body)
     elif prefixes is not None and not refusal:
         next_prefix = prefixes.learn(body, fields, NOTHING, salt)
-    return ChatRequest(body, fields, "surrogate" in refusal, next_prefix, salt)
+    request = ChatRequest(body, fields, "surrogate" in refusal, next_prefix, salt)
+    request.structure = structure
+    return request
 
 
 def _read_stepwise(text: bytes, body: bytes, limits: RequestLimits, salt: int) -> ChatRequest:
     """Parse a large body in many short steps; orjson would hold the GIL for the whole of it."""
     fields, is_settled = settled(text, stepwise=True)
-    _check_structure(fields, limits, text)
-    return ChatRequest(serialise_ascii(fields) if is_settled else body, fields, salt=salt)
+    structure = _checked_structure(fields, limits, text)
+    request = ChatRequest(serialise_ascii(fields) if is_settled else body, fields, salt=salt)
+    request.structure = structure
+    return request
 
 
-def _check_structure(fields: object, limits: RequestLimits, text: bytes) -> None:
+def _checked_structure(fields: object, limits: RequestLimits, text: bytes) -> Structure:
+    """Return the structure of a request, or raise why it is not accepted."""
     if not isinstance(fields, dict):
         raise InvalidJsonRoot
-    if _is_too_deep(fields, text, limits):
+    structure = _structure_of(fields, text, limits)
+    if structure.depth > limits.max_depth:
         raise TooDeep(f"The body is nested deeper than {limits.max_depth} levels.")
     messages = fields.get("messages")
     count = len(messages) if isinstance(messages, list) else 0
     error = _limit_error(count, fields.get("n"), limits)
     if error is not None:
         raise error
+    return structure
 
 
-def _is_too_deep(fields: object, text: bytes, limits: RequestLimits) -> bool:
-    """Return whether the fields are nested too deep; a small text with few brackets is not."""
-    if len(text) <= GLANCE_BYTES and _count_marks(text, (b"{", b"[")) <= limits.max_depth:
-        return False
-    return is_deeper_than(limits.max_depth, fields)
+def _structure_of(fields: object, text: bytes, limits: RequestLimits) -> Structure:
+    """Return the structure of the fields; for a small text with few brackets, an upper estimate."""
+    if len(text) <= GLANCE_BYTES:
+        brackets = _count_marks(text, (b"{", b"["))
+        if brackets <= limits.max_depth:
+            return Structure(brackets, brackets + len(text) // VALUE_CHARS, depth=brackets)
+    return structure_of(fields, text)
 
 
-def is_deeper_than(limit: int, value: object) -> bool:
-    """Return whether lists and objects are nested more than `limit` levels deep."""
-    level: list[Any] = [value]
-    for _ in range(limit):
-        level = [
-            child
-            for node in level
-            for child in (node.values() if type(node) is dict else node)
-            if type(child) in _NESTING
-        ]
-        if not level:
-            return False
-    return True
-
-
-def _check_elements(text: bytes, max_elements: int) -> None:
-    """Raise TooComplex if the body has too many elements.
+def count_elements(body: bytes, max_elements: int) -> int:
+    """Return how many elements a body has, 0 if it is small; raise TooComplex if it has too many.
 
     The count goes slice by slice, so that an extreme body is rejected within its first megabytes.
     """
-    if len(text) <= max_elements:
-        return
     elements = 0
-    for start in range(0, len(text), _SLICE_BYTES):
-        elements += _count_marks(text[start : start + _SLICE_BYTES], (b"{", b"[", b","))
+    for start in range(0, len(body) if len(body) > max_elements else 0, _SLICE_BYTES):
+        elements += _count_marks(body[start : start + _SLICE_BYTES], (b"{", b"[", b","))
         if elements > max_elements:
             raise TooComplex(f"The body has more than {max_elements} elements.")
+    return elements
 
 
 def _count_marks(text: bytes, marks: Iterable[bytes]) -> int:

@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any, Final
 
+from chat_proxy.chat.canonical import is_complex_json
 from chat_proxy.compaction.ageing.important import MAX_LINE_CHARS, important_lines
 from chat_proxy.compaction.truncate_text import (
     Note,
@@ -41,6 +42,8 @@ def short_arguments(arguments: Any, max_bytes: int) -> Any:
     if type(arguments) is not str:
         return _cut_strings(arguments, max_bytes)
     if byte_count(arguments) <= max_bytes:
+        return arguments
+    if is_complex_json(arguments):
         return arguments
     try:
         document = json.loads(arguments)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
+from chat_proxy.chat.canonical import is_complex_json
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.tool_names import ResultCall, call_of_results
 from chat_proxy.compaction.ageing.important import important_lines, reads_files
@@ -53,6 +54,8 @@ def _whole_results(conversation: Conversation) -> list[ToolResult]:
 
 
 def _arguments(call: ResultCall) -> dict[str, Any]:
+    if is_complex_json(call.arguments):
+        return {}
     try:
         document = json.loads(call.arguments)
     except (ValueError, RecursionError):

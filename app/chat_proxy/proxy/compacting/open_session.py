@@ -30,7 +30,7 @@ async def open_session(
             compaction.conversation,
             compaction.policy.volatile,
             compaction.scope.key(services.checkpoints.store, DIGESTS),
-            len(compaction.request.body),
+            compaction.request.work_bytes,
         ),
         services.checkpoints,
         trimmed,

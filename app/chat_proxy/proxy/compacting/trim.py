@@ -31,4 +31,4 @@ async def trim(compaction: CompactionRequest, services: CompactionServices) -> C
 
 async def _run_stages(compaction: CompactionRequest, context: StageContext) -> Trimmed:
     work = partial(compaction.policy.pipeline.trim, compaction.conversation, context)
-    return await run_inline_or_in_thread(work, len(compaction.request.body))
+    return await run_inline_or_in_thread(work, compaction.request.work_bytes)

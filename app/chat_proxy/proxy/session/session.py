@@ -123,7 +123,7 @@ class CompactionSession:
     @property
     def _size_of_work(self) -> int:
         messages = len(self.trimmed.conversation)
-        return max(len(self.compaction.request.body), messages * BYTES_PER_MESSAGE)
+        return max(self.compaction.request.work_bytes, messages * BYTES_PER_MESSAGE)
 
     def _place_of(self, named: dict[str, str], text: str) -> str:
         """Return the note that names the place of a whole tool result, and remember its text."""

@@ -10,6 +10,7 @@ from chat_proxy.caches import GenerationCache
 from chat_proxy.chat.body.prefixes import NOTHING
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.chat.conversation import Conversation
+from chat_proxy.proxy.lifecycle.fair_slots import FairSlots
 from chat_proxy.telemetry.logs import WARNING, log
 from chat_proxy.tokens.counter import (
     NOTHING_COUNTED,
@@ -26,6 +27,7 @@ from chat_proxy.tokens.token_counter import TokenCounter
 
 INLINE_BYTES = 1024 * 1024
 INLINE_MESSAGES = 2_000
+INLINE_VALUES = 10_000
 INLINE_CHARS = 16 * 1024
 THREADS = 2
 MAX_MESSAGES = 500_000
@@ -35,7 +37,8 @@ class Tokenizers:
     """Provide token counters by counting rules; a counter that is not loaded yet guesses.
 
     Each encoding has two counters that share it: one groups digits as the encoding does, the other
-    takes them one by one. Counts of known prefixes are cached by tenant, content and rules.
+    takes them one by one. Counts of known prefixes are cached by tenant, content and rules. Tenants
+    that wait for a thread take turns.
     """
 
     def __init__(self) -> None:
@@ -43,6 +46,7 @@ class Tokenizers:
         self._loads: dict[str, asyncio.Task[None]] = {}
         self._beginnings: GenerationCache[RequestCount] = GenerationCache(MAX_MESSAGES, _weight_of)
         self._threads = ThreadPoolExecutor(THREADS, "tokens")
+        self._slots = FairSlots(THREADS)
 
     def of(self, rules: CountingRules, salt: int = 0) -> SaltedCounter:
         """Return the counter for these rules and a tenant; the first call starts loading it."""
@@ -73,7 +77,8 @@ class Tokenizers:
             work = partial(
                 self._count, request, conversation, self.of(rules, request.salt), rules, None
             )
-            count = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            async with self._slots.slot(request.salt):
+                count = await asyncio.get_running_loop().run_in_executor(self._threads, work)
         assert count is not None
         return count
 
@@ -167,7 +172,11 @@ def _weight_of(count: RequestCount) -> int:
 
 def _is_small(request: ChatRequest, conversation: Conversation) -> bool:
     """Return whether a request is small enough to be counted inline when its texts are known."""
-    return len(request.body) <= INLINE_BYTES and len(conversation.origins) <= INLINE_MESSAGES
+    return (
+        request.work_bytes <= INLINE_BYTES
+        and request.structure.values <= INLINE_VALUES
+        and len(conversation.origins) <= INLINE_MESSAGES
+    )
 
 
 class _NeedsThread(Exception):

@@ -10,11 +10,11 @@ from chat_proxy.caches import LruCache
 from chat_proxy.compaction.checkpoint import Checkpoint
 from chat_proxy.errors import UpstreamError
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
+from chat_proxy.proxy.lifecycle.fair_slots import FairSlots
 from chat_proxy.proxy.session.recognition.checkpoints import Checkpoints
 from chat_proxy.proxy.session.recognition.history import History
 from chat_proxy.proxy.session.recognition.scope import Scope
 from chat_proxy.proxy.summaries.failure import SummaryFailed
-from chat_proxy.proxy.summaries.fair_slots import FairSlots
 from chat_proxy.store.lease import Leases, renewed
 from chat_proxy.telemetry.logs import WARNING, log, log_exception
 from chat_proxy.telemetry.metrics import Metrics

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 
 
@@ -14,10 +14,10 @@ class FairSlots:
 
     def __init__(self, count: int) -> None:
         self._free = count
-        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
 
     @asynccontextmanager
-    async def slot(self, tenant: str) -> AsyncIterator[None]:
+    async def slot(self, tenant: Hashable) -> AsyncIterator[None]:
         """Hold a slot for the duration of the block."""
         await self._acquire(tenant)
         try:
@@ -25,7 +25,7 @@ class FairSlots:
         finally:
             self._release()
 
-    async def _acquire(self, tenant: str) -> None:
+    async def _acquire(self, tenant: Hashable) -> None:
         if self._free:
             self._free -= 1
             return

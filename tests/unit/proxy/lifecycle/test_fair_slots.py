@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from chat_proxy.proxy.summaries.fair_slots import FairSlots
+from chat_proxy.proxy.lifecycle.fair_slots import FairSlots
 
 pytestmark = pytest.mark.anyio
 
