@@ -85,6 +85,10 @@ SOAK_MINUTES ?= 10
 soak: install ## Run for SOAK_MINUTES under load and faults; fail when anything grows
 	$(BIN)/python -m tools.soak --minutes $(SOAK_MINUTES) $(ARGS)
 
+MALICE_SECONDS ?= 120
+malice: install ## Run a malicious tenant beside a polite one; fail if that one waits or loses answers
+	$(BIN)/python -m tools.malice --seconds $(MALICE_SECONDS)
+
 crowds: install ## Measure aborts, open streams and idle connections by the thousand
 	$(BIN)/python -m tools.crowds.run
 

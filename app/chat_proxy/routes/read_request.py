@@ -8,6 +8,7 @@ from chat_proxy.chat.body.request import (
     ChatRequest,
     RequestLimits,
     count_elements,
+    count_marks,
     read_counted,
     read_request,
 )
@@ -22,7 +23,11 @@ from chat_proxy.routes.front.asgi_client import AsgiClient
 
 # Parsing takes longer than other looks at a body.
 INLINE_BYTES = 512 * 1024
-PARSED_AT_ONCE = 2
+# Up to this size a body is parsed within a few milliseconds, whatever it consists of.
+QUICK_BYTES = 128 * 1024
+INLINE_BRACKETS = 10_000
+PARSED_AT_ONCE = 3
+TENANT_PARSED_AT_ONCE = 2
 
 
 class RequestReader:
@@ -39,7 +44,7 @@ class RequestReader:
         self._admission = admission
         self._limits = limits
         self._prefixes = prefixes
-        self._slots = FairSlots(PARSED_AT_ONCE)
+        self._slots = FairSlots(PARSED_AT_ONCE, TENANT_PARSED_AT_ONCE)
 
     async def read_body(self, context: RequestContext, client: AsgiClient) -> bytes:
         """Return the body; raise as soon as it is too large."""
@@ -88,7 +93,7 @@ class RequestReader:
         if body is None:
             body = await self._wait_for_body(context, client)
         salt = salt_of(context.caller.tenant)
-        if len(body) <= INLINE_BYTES:  # as most are: without a coroutine in between
+        if is_quick(body):  # as most are: without a coroutine in between
             request = read_request(body, self._limits, self._prefixes, salt)
             self._hold(context, client, request.memory_bytes)
         else:
@@ -117,10 +122,17 @@ class RequestReader:
     ) -> ChatRequest:
         tenant = context.caller.tenant
         hold = partial(self._hold, context, client)
-        if len(body) <= INLINE_BYTES:
+        if is_quick(body):
             return await parse(body, self._limits, hold, prefixes, salt_of(tenant))
         async with self._slots.slot(tenant):
             return await parse(body, self._limits, hold, prefixes, salt_of(tenant))
+
+
+def is_quick(body: bytes) -> bool:
+    """Return whether a body can be parsed without a thread: it is small, or has few brackets."""
+    if len(body) <= QUICK_BYTES:
+        return True
+    return len(body) <= INLINE_BYTES and count_marks(body, (b"{", b"[")) <= INLINE_BRACKETS
 
 
 async def parse(
@@ -136,9 +148,10 @@ async def parse(
     that is too much.
     """
     count = partial(count_elements, body, limits.max_elements)
-    elements = await run_inline_or_in_thread(count, len(body), INLINE_BYTES)
+    size = 0 if is_quick(body) else len(body)
+    elements = await run_inline_or_in_thread(count, size, 0)
     hold(Structure(values=elements).memory_bytes(len(body), 0))
     work = partial(read_counted, body, limits, prefixes, salt)
-    request = await run_inline_or_in_thread(work, len(body), INLINE_BYTES)
+    request = await run_inline_or_in_thread(work, size, 0)
     hold(request.memory_bytes)
     return request

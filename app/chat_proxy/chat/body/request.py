@@ -227,7 +227,7 @@ def _checked_structure(fields: object, limits: RequestLimits, text: bytes) -> St
 def _structure_of(fields: object, text: bytes, limits: RequestLimits) -> Structure:
     """Return the structure of the fields; for a small text with few brackets, an upper estimate."""
     if len(text) <= GLANCE_BYTES:
-        brackets = _count_marks(text, (b"{", b"["))
+        brackets = count_marks(text, (b"{", b"["))
         if brackets <= limits.max_depth:
             return Structure(brackets, brackets + len(text) // VALUE_CHARS, depth=brackets)
     return structure_of(fields, text)
@@ -240,13 +240,13 @@ def count_elements(body: bytes, max_elements: int) -> int:
     """
     elements = 0
     for start in range(0, len(body) if len(body) > max_elements else 0, _SLICE_BYTES):
-        elements += _count_marks(body[start : start + _SLICE_BYTES], (b"{", b"[", b","))
+        elements += count_marks(body[start : start + _SLICE_BYTES], (b"{", b"[", b","))
         if elements > max_elements:
             raise TooComplex(f"The body has more than {max_elements} elements.")
     return elements
 
 
-def _count_marks(text: bytes, marks: Iterable[bytes]) -> int:
+def count_marks(text: bytes, marks: Iterable[bytes]) -> int:
     """Count the marks; `replace` jumps from one to the next, while `count` reads every byte."""
     count = 0
     for mark in marks:

@@ -29,7 +29,8 @@ INLINE_BYTES = 1024 * 1024
 INLINE_MESSAGES = 2_000
 INLINE_VALUES = 10_000
 INLINE_CHARS = 16 * 1024
-THREADS = 2
+THREADS = 3
+TENANT_THREADS = 2
 MAX_MESSAGES = 500_000
 
 
@@ -46,7 +47,7 @@ class Tokenizers:
         self._loads: dict[str, asyncio.Task[None]] = {}
         self._beginnings: GenerationCache[RequestCount] = GenerationCache(MAX_MESSAGES, _weight_of)
         self._threads = ThreadPoolExecutor(THREADS, "tokens")
-        self._slots = FairSlots(THREADS)
+        self._slots = FairSlots(THREADS, TENANT_THREADS)
 
     def of(self, rules: CountingRules, salt: int = 0) -> SaltedCounter:
         """Return the counter for these rules and a tenant; the first call starts loading it."""

@@ -60,7 +60,7 @@ async def test_who_is_given_a_slot_while_giving_up_hands_it_on() -> None:
     queue = Queue()
     tasks = await queue.lined_up("ab")
 
-    queue.slots._release()
+    queue.slots._release("holder")
     tasks[1].cancel()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -84,3 +84,25 @@ async def test_there_are_as_many_slots_as_told() -> None:
     await asyncio.gather(*(work(tenant) for tenant in "aabbccddee"))
 
     assert most == 3
+
+
+@pytest.mark.anyio
+async def test_a_tenant_with_its_slots_leaves_one_to_others() -> None:
+    slots, gate, entered = FairSlots(3, 2), asyncio.Event(), list[str]()
+
+    async def work(tenant: str) -> None:
+        async with slots.slot(tenant):
+            entered.append(tenant)
+            await gate.wait()
+
+    greedy = [asyncio.create_task(work("greedy")) for _ in range(5)]
+    await asyncio.sleep(0)
+    other = asyncio.create_task(work("other"))
+    await asyncio.sleep(0)
+    at_first = list(entered)
+    gate.set()
+    await asyncio.gather(other, *greedy)
+
+    assert at_first == ["greedy", "greedy", "other"]
+    assert len(entered) == 6
+    assert slots._free == 3
