@@ -10,7 +10,7 @@ ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none
 
 .DEFAULT_GOAL := help
 .PHONY: help install servers demo run fmt lint types imports bandit audit quick test faults check
-.PHONY: fuzz crosstalk soak
+.PHONY: fuzz crosstalk soak malice
 .PHONY: crowds mutation bench compat engine small-model docs sbom lock trace
 
 help: ## Show this list

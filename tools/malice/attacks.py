@@ -12,6 +12,8 @@ from tests.support.live import RawClient, chat_request
 MEBIBYTE = 1024 * 1024
 BODY_BYTES = 720_000
 HELD_SECONDS = 10.0
+ANNOUNCED = [size for size in (32 * MEBIBYTE, MEBIBYTE, 65_536, 4_096, 512) for _ in range(16)]
+"""Large ones first, then smaller ones for the gaps that they leave."""
 PAUSE_SECONDS = 2.0
 RANDOM = Random(22)
 
@@ -23,9 +25,20 @@ class Target:
         self._port = port
         self.header = f"authorization: Bearer {key}"
         self.statuses: dict[int, int] = {}
+        self._clients: list[RawClient] = []
 
     async def connect(self) -> RawClient:
-        return RawClient(*await asyncio.open_connection("127.0.0.1", self._port))
+        """Open a connection, which is broken off at the latest when all are."""
+        client = RawClient(*await asyncio.open_connection("127.0.0.1", self._port))
+        self._clients = [it for it in self._clients if not it.writer.is_closing()]
+        self._clients.append(client)
+        return client
+
+    async def leave(self) -> None:
+        """Break all connections off."""
+        for client in self._clients:
+            client.leave()
+        await asyncio.sleep(0.1)
 
     async def send(self, body: bytes, *headers: str, seconds: float = 10) -> None:
         """Send a chat and wait for its answer, but not for long."""
@@ -63,12 +76,13 @@ PARTS = chat("silent", "?").replace(b'"?"', filled(b"{}", 200_000))
 
 async def announce(target: Target) -> None:
     """6: announce bodies that never come."""
-    head = chat_request(b"", target.header).replace(
-        b"content-length: 0", b"content-length: %d" % (32 * MEBIBYTE)
-    )
-    clients = [await target.connect() for _ in range(32)]
-    for client in clients:
-        await client.send(head + b"{")
+    head = chat_request(b"", target.header)
+    clients = []
+    for size in ANNOUNCED:
+        client = await target.connect()
+        clients.append(client)
+        length = b"content-length: %d" % size
+        await client.send(head.replace(b"content-length: 0", length) + b"{")
     await asyncio.sleep(5)
     for client in clients:
         client.leave()
@@ -88,7 +102,7 @@ async def trickle(target: Target) -> None:
 async def provoke(target: Target) -> None:
     """7: ask for a model that answers 503."""
     await target.send(chat("busy", "Hi"))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
 
 
 async def probe(target: Target) -> None:

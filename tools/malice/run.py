@@ -100,6 +100,7 @@ async def measured(port: int, pid: int, quiet_seconds: float, attack_seconds: fl
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    await target.leave()
     return Outcome(quiet, attacked, before, most[0], target.statuses)
 
 
