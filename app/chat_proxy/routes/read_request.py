@@ -7,12 +7,11 @@ from chat_proxy.chat.body.prefixes import BodyPrefixes
 from chat_proxy.chat.body.request import (
     ChatRequest,
     RequestLimits,
-    count_elements,
     count_marks,
+    expected_bytes,
     read_counted,
     read_request,
 )
-from chat_proxy.chat.body.structure import Structure
 from chat_proxy.errors import BodyRefused, Overloaded, RequestTooLarge
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.lifecycle.admission import Admission
@@ -147,10 +146,9 @@ async def parse(
     `hold` is told the memory that it will take at most, and then what it has taken; it raises if
     that is too much.
     """
-    count = partial(count_elements, body, limits.max_elements)
+    expect = partial(expected_bytes, body, limits)
     size = 0 if is_quick(body) else len(body)
-    elements = await run_inline_or_in_thread(count, size, 0)
-    hold(Structure(values=elements).memory_bytes(len(body), 0))
+    hold(await run_inline_or_in_thread(expect, size, 0))
     work = partial(read_counted, body, limits, prefixes, salt)
     request = await run_inline_or_in_thread(work, size, 0)
     hold(request.memory_bytes)

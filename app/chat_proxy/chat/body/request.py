@@ -19,7 +19,7 @@ from chat_proxy.chat.body.parsing import (
     with_single_keys,
 )
 from chat_proxy.chat.body.prefixes import BLOCK_BYTES, INSIDE, NOTHING, BodyPrefix, BodyPrefixes
-from chat_proxy.chat.body.structure import Structure, structure_of
+from chat_proxy.chat.body.structure import Structure, is_wide, structure_of
 from chat_proxy.chat.conversation import Conversation, PrefixedConversation
 from chat_proxy.chat.message_features import is_list_of_objects
 from chat_proxy.errors import BadRequest, InvalidJsonRoot, InvalidValue, TooComplex, TooDeep
@@ -244,6 +244,13 @@ def count_elements(body: bytes, max_elements: int) -> int:
         if elements > max_elements:
             raise TooComplex(f"The body has more than {max_elements} elements.")
     return elements
+
+
+def expected_bytes(body: bytes, limits: RequestLimits) -> int:
+    """Return the memory that a body takes at most, before it is parsed; raise TooComplex."""
+    elements = count_elements(body, limits.max_elements)
+    wide_bytes = len(body) if is_wide(body) else 0
+    return Structure(0, elements, wide_bytes).memory_bytes(len(body), 0)
 
 
 def count_marks(text: bytes, marks: Iterable[bytes]) -> int:

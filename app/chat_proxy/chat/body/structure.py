@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 # to 28 times its size. The text is held as bytes and as strings, and one character beyond 16 bits
 # makes all of its string wide.
 TEXT_BYTES: Final = 3
-WIDE_TEXT_BYTES: Final = 5
+WIDE_TEXT_BYTES: Final = 7
 CONTAINER_BYTES: Final = 140
 VALUE_BYTES: Final = 100
 MESSAGE_BYTES: Final = 400
