@@ -46,13 +46,21 @@ class Cancellation:
         error: BaseException | None,
         places: TracebackType | None,
     ) -> None:
-        """Raise the reason in place of our cancellation; one from elsewhere propagates."""
+        """Raise the reason in place of our cancellation; one from elsewhere propagates.
+
+        It is not kept: its traceback holds the whole request, and that this block. Such a circle
+        would stay in memory until the next full garbage collection.
+        """
         task, self._task = self._task, None
-        if self.reason is None or task is None:
+        reason, self.reason = self.reason, None
+        if reason is None or task is None:
             return
         is_ours = task.uncancel() <= self._cancelled_before
-        if is_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
-            raise self.reason from None
+        try:
+            if is_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
+                raise reason from None
+        finally:
+            del reason
 
 
 class Watchdog:

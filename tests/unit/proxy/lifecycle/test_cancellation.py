@@ -1,7 +1,10 @@
 """Ending an exchange from outside: deadlines, reasons, and cancellations that are not ours."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -17,6 +20,10 @@ from chat_proxy.proxy.lifecycle.admission import Drain
 from chat_proxy.proxy.lifecycle.cancellation import Cancellation, Deadlines, Watchdog
 
 pytestmark = pytest.mark.anyio
+
+
+class Body:
+    """Something that a request holds."""
 
 
 async def reason_of(interrupt: Cancellation, seconds: float = 5) -> ProxyError | None:
@@ -40,7 +47,29 @@ async def test_the_first_reason_counts() -> None:
     soon(lambda: interrupt.stop(second))
 
     assert await reason_of(interrupt) is first
-    assert interrupt.reason is first
+
+
+async def test_what_was_stopped_is_freed_without_a_garbage_collection() -> None:
+    """What a request holds, its body above all, must not wait for a full collection."""
+    interrupt = Cancellation()
+    body = Body()
+    left = weakref.ref(body)
+
+    async def hold(held: Body, block: Cancellation) -> None:
+        with suppress(ClientGone), block:
+            await asyncio.sleep(5)
+        assert held
+
+    soon(lambda: interrupt.stop(ClientGone()))
+    gc.disable()
+    try:
+        await asyncio.create_task(hold(body, interrupt))
+        del body
+        await asyncio.sleep(0)
+
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 async def test_the_task_lives_on_behind_the_block() -> None:
