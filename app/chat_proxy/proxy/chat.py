@@ -268,7 +268,7 @@ def learn(prompt: SentPrompt, route: ModelRoute, record: RequestRecord, services
 def record_size(record: RequestRecord, measured: Measured) -> None:
     """Record the size of a request as the client sent it."""
     record.tokens_before = record.tokens_after = measured.tokens
-    record.messages_before = record.messages_after = len(measured.counted.messages)
+    record.messages_before = record.messages_after = len(measured.counted.profiles)
     if measured.window is not None:
         record.window = measured.window.tokens
         record.window_source = measured.window.source

@@ -6,10 +6,11 @@ from typing import Any, Final, NamedTuple, get_args
 from chat_proxy.chat.media import Media, MediaKind, media_in
 from chat_proxy.chat.message import Message, PieceKind
 from chat_proxy.chat.texts import RESULT_ROLES, pieces_of
-from chat_proxy.tokens.images.tokens import image_tokens
+from chat_proxy.tokens.images.tokens import image_cells, image_tokens
 from chat_proxy.tokens.overheads import CountingRules
+from chat_proxy.tokens.scripts import TOKENS_MASK, scaled
 from chat_proxy.tokens.token_counter import TokenCounter
-from chat_proxy.tokens.tools import schema_tokens, tool_choice_tokens, tools_tokens
+from chat_proxy.tokens.tools import schema_profile, tool_choice_tokens, tools_profile
 
 Fields = dict[str, Any]
 
@@ -20,9 +21,10 @@ _NO_MEDIA: Final[dict[MediaKind, int]] = dict.fromkeys(get_args(MediaKind), 0)
 
 
 class RequestCount(NamedTuple):
-    """A request's tokens by kind; `messages` has one total each, with media and frame."""
+    """A request's tokens by kind."""
 
-    messages: tuple[int, ...] = ()
+    profiles: tuple[int, ...] = ()
+    """The profile of each message, with media and frame (`tokens/scripts.py`)."""
     text: int = 0
     reasoning: int = 0
     tool_calls: int = 0
@@ -35,6 +37,19 @@ class RequestCount(NamedTuple):
     overhead: int = 0
     is_guess: bool = False
     """Whether no tokenizer was loaded; calibration ignores such a count."""
+    scripts: int = 0
+    """The profile of all texts: their tokens by script class (`tokens/scripts.py`)."""
+    image_cells: int = 0
+    """The 28 px cells of the images whose model family is unknown."""
+
+    @property
+    def messages(self) -> list[int]:
+        """The tokens of each message, with media and frame."""
+        return [profile & TOKENS_MASK for profile in self.profiles]
+
+    def message_tokens(self, index: int) -> int:
+        """Return the tokens of one message, with media and frame."""
+        return self.profiles[index] & TOKENS_MASK
 
     @property
     def words(self) -> int:
@@ -50,6 +65,10 @@ class RequestCount(NamedTuple):
     def total(self) -> int:
         """The tokens of the whole prompt before calibration."""
         return self.words + self.media + self.overhead
+
+    def rescaled(self) -> "RequestCount":
+        """Return the count after a kind was replaced: the same mixture of scripts in all words."""
+        return self._replace(scripts=scaled(self.scripts, self.words))
 
 
 NOTHING_COUNTED: Final = RequestCount()
@@ -105,7 +124,7 @@ def count_within(
     each = tally.add(messages, max_cold_chars)
     if each is None:
         return None
-    tools, frame = _definition_tokens(definitions, counter, rules)
+    tools, frame = _definitions(definitions, counter, rules)
     return tally.count(each, known, is_guess, tools, frame)
 
 
@@ -124,21 +143,21 @@ def count_messages(
     return None if each is None else tally.count(each, known, is_guess)
 
 
-def _definition_tokens(
+def _definitions(
     definitions: Definitions, counter: TokenCounter, rules: CountingRules
 ) -> tuple[int, int]:
-    """Return the tokens of tools and schema, and those of the frame around the reply."""
+    """Return the profile of tools and schema, and the tokens of the frame around the reply."""
     frame = rules.reply_tokens
     if not definitions.tools and definitions.response_format is None:
         return 0, frame
-    tokens = tools_tokens(definitions.tools, counter, rules.tools_style)
-    if tokens and rules.tools_style == "typescript":
-        tokens += tool_choice_tokens(definitions.tool_choice, counter)
+    profile = tools_profile(definitions.tools, counter, rules.tools_style)
+    if profile and rules.tools_style == "typescript":
+        profile += tool_choice_tokens(definitions.tool_choice, counter)
         if definitions.are_led:
             frame -= 4  # the definitions are then part of that message
     if definitions.response_format is not None and rules.renders_schema:
-        tokens += schema_tokens(definitions.response_format, counter)
-    return tokens, frame
+        profile += schema_profile(definitions.response_format, counter)
+    return profile, frame
 
 
 def media_tokens(medium: Media, rules: CountingRules) -> int:
@@ -158,11 +177,12 @@ def media_tokens(medium: Media, rules: CountingRules) -> int:
 class _Tally:
     """Sums by kind over the messages of one request."""
 
-    __slots__ = ("_counter", "_kinds", "_media", "_overhead", "_rules", "_text")
+    __slots__ = ("_cells", "_counter", "_kinds", "_media", "_overhead", "_rules", "_text")
 
     def __init__(self, counter: TokenCounter, rules: CountingRules) -> None:
-        self._text = 0
+        self._text = 0  # a profile, as the values of `_kinds` are
         self._overhead = 0
+        self._cells = 0
         self._kinds: dict[PieceKind, int] | None = None
         self._media: dict[MediaKind, int] = _NO_MEDIA
         self._counter = counter
@@ -176,33 +196,37 @@ class _Tally:
         tools: int = 0,
         frame: int = 0,
     ) -> RequestCount:
-        """Return the sums, added to those of the earlier messages."""
+        """Return the sums, added to those of the earlier messages; `tools` is a profile."""
         kinds, media = self._kinds, self._media
+        text, mask = self._text, TOKENS_MASK
         if kinds is None and known is NOTHING_COUNTED:
-            overhead = self._overhead + frame
+            overhead, scripts = self._overhead + frame, text + tools
+            text, tools = text & mask, tools & mask
             return RequestCount(
-                tuple(each), self._text, 0, 0, 0, tools, 0, 0, 0, 0, overhead, is_guess
+                tuple(each), text, 0, 0, 0, tools, 0, 0, 0, 0, overhead, is_guess, scripts
             )
         kinds = kinds or _NO_TEXTS
         return RequestCount(
-            (*known.messages, *each),
-            known.text + self._text + kinds["text"] + kinds["name"],
-            known.reasoning + kinds["reasoning"],
-            known.tool_calls + kinds["tool_call"] + kinds["id"],
-            known.tool_results + kinds["tool_result"],
-            tools,
+            (*known.profiles, *each),
+            known.text + (text + kinds["text"] + kinds["name"] & mask),
+            known.reasoning + (kinds["reasoning"] & mask),
+            known.tool_calls + (kinds["tool_call"] + kinds["id"] & mask),
+            known.tool_results + (kinds["tool_result"] & mask),
+            tools & mask,
             known.images + media["image"],
             known.documents + media["document"],
             known.audio + media["audio"],
             known.video + media["video"],
             known.overhead + self._overhead + frame,
             is_guess or known.is_guess,
+            known.scripts + text + sum(kinds.values()) + tools,
+            known.image_cells + self._cells,
         )
 
     def add(
         self, messages: Sequence[Fields], max_cold_chars: int | None = None
     ) -> list[int] | None:
-        """Count the messages and return the tokens of each; None if too much text is not cached.
+        """Count the messages and return the profile of each; None if too much is not cached.
 
         All texts are looked up at once, and a message with only a text skips the list of pieces:
         counting a long history again costs less than parsing it.
@@ -226,29 +250,37 @@ class _Tally:
             pieces = pieces_of(fields)
             others.append((len(texts), fields, [kind for kind, _ in pieces]))
             texts += [text for _, text in pieces]
-        counts = self._counter.counts_within(texts, max_cold_chars)
-        return None if counts is None else self._add_up(counts, others)
+        profiles = self._counter.profiles_within(texts, max_cold_chars)
+        return None if profiles is None else self._add_up(profiles, others)
 
     def _add_up(
-        self, counts: list[int], others: list[tuple[int, Fields, Sequence[PieceKind]]]
+        self, profiles: list[int], others: list[tuple[int, Fields, Sequence[PieceKind]]]
     ) -> list[int]:
         if not others:
-            return self._count_plain(counts)
+            return self._count_plain(profiles)
         each: list[int] = []
         frame = self._rules.message_tokens
         call_frame = self._rules.tool_call_tokens // 2
         self._kinds = kinds = _NO_TEXTS.copy()
-        position = 0
+        position = results = ids = 0
         for start, fields, its_kinds in others:
             if start > position:
-                each += self._count_plain(counts[position:start])
+                each += self._count_plain(profiles[position:start])
             position = start
+            if its_kinds is _RESULT:  # most messages of agents: no loop, no media
+                result, call_id = profiles[start], profiles[start + 1]
+                position += 2
+                results += result
+                ids += call_id
+                self._overhead += frame
+                each.append(result + call_id + frame)
+                continue
             total = extra = 0
             for kind in its_kinds:
-                count = counts[position]
+                profile = profiles[position]
                 position += 1
-                kinds[kind] += count
-                total += count
+                kinds[kind] += profile
+                total += profile
                 if kind == "tool_call":  # a call is two pieces, its name and its arguments
                     extra += call_frame
                 elif kind == "name":
@@ -257,13 +289,15 @@ class _Tally:
             if type(fields.get("content")) in _MAY_HOLD_MEDIA:
                 total += self._count_media(fields)
             each.append(total + frame + extra)
-        return each + self._count_plain(counts[position:])
+        kinds["tool_result"] += results
+        kinds["id"] += ids
+        return each + self._count_plain(profiles[position:])
 
-    def _count_plain(self, counts: list[int]) -> list[int]:
+    def _count_plain(self, profiles: list[int]) -> list[int]:
         frame = self._rules.message_tokens
-        self._text += sum(counts)
-        self._overhead += frame * len(counts)
-        return [count + frame for count in counts]
+        self._text += sum(profiles)
+        self._overhead += frame * len(profiles)
+        return [profile + frame for profile in profiles]
 
     def _count_media(self, fields: Fields) -> int:
         total = 0
@@ -272,5 +306,7 @@ class _Tally:
             if self._media is _NO_MEDIA:
                 self._media = _NO_MEDIA.copy()
             self._media[medium.kind] += tokens
+            if medium.kind == "image" and self._rules.image_family is None and medium.is_inline:
+                self._cells += image_cells(medium.data)
             total += tokens
         return total

@@ -5,6 +5,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
+from chat_proxy.tokens.calibration.vocabularies import (
+    EXACT,
+    UNKNOWN,
+    splits_digits,
+    vocabulary_of,
+)
 from chat_proxy.tokens.images.tokens import DEFAULT_IMAGE_TOKENS, image_family_of, is_image_family
 from chat_proxy.tokens.model_names import plain_name
 from chat_proxy.tokens.tiktoken_counter import ENCODINGS
@@ -17,12 +23,6 @@ DEFAULT_ENCODING: Final = "o200k_base"
 _OLD_OPENAI = re.compile(r"gpt-4(?![.o\d])|gpt-3[.]?5|text-embedding-")
 _NEW_OPENAI = re.compile(r"(chatgpt|gpt)-[4-9]|o[1-9](?![a-z\d])|computer-use-|codex-mini")
 _GPT_OSS = re.compile(r"gpt-oss")
-# The name may follow a prefix, as fine-tuned models have one. Both Mistral's SentencePiece
-# vocabularies and Tekken are included: neither has a token of two digits.
-_SINGLE_DIGITS = re.compile(
-    r"(?<![a-z\d])(qwen|qwq|qvq"
-    r"|mistral|mixtral|ministral|magistral|devstral|codestral|mathstral|pixtral|voxtral)"
-)
 _OPEN_SERVERS: Final = frozenset(("vllm", "sglang", "llama.cpp", "ollama"))
 
 
@@ -46,8 +46,8 @@ class CountingRules:
     document_tokens: int = 3_000
     audio_tokens: int = 1_000
     video_tokens: int = 8_000
-    text_factor: float = 1.1
-    """The factor for texts until the upstream's own counts are known."""
+    vocabulary: str = UNKNOWN
+    """What scripts cost until the upstream's own counts are known."""
 
     @property
     def renders_schema(self) -> bool:
@@ -74,18 +74,19 @@ def rules_for(
     registry_encoding = encoding if encoding in ENCODINGS else None
     registry_family = image_family if image_family and is_image_family(image_family) else None
     family_rules = _family_rules(name, upstream_kind)
+    vocabulary = family_rules.vocabulary or vocabulary_of(model_name)
     return CountingRules(
         encoding=registry_encoding or _encoding_of(name, upstream_kind) or default_encoding,
-        single_digits=registry_encoding is None and bool(_SINGLE_DIGITS.search(name)),
+        single_digits=registry_encoding is None and splits_digits(vocabulary),
         message_tokens=family_rules.message_tokens,
         tools_style=family_rules.tools_style,
         image_family=registry_family or image_family_of(model_name),
         image_tokens=image_tokens,
-        text_factor=family_rules.text_factor,
+        vocabulary=vocabulary,
     )
 
 
-_OPENAI_RULES: Final = CountingRules(message_tokens=4, tools_style="typescript", text_factor=1.0)
+_OPENAI_RULES: Final = CountingRules(message_tokens=4, tools_style="typescript", vocabulary=EXACT)
 _OPEN_RULES: Final = CountingRules()
 
 

@@ -1,4 +1,4 @@
-"""A tiktoken counter with vendored ranks: no downloads, and counts are cached by text."""
+"""A tiktoken counter with vendored ranks: no downloads, and profiles are cached by text."""
 
 import gzip
 import hashlib
@@ -7,6 +7,7 @@ from binascii import a2b_base64
 from collections.abc import Callable, Hashable
 from functools import cache
 from itertools import repeat
+from operator import xor
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
@@ -14,6 +15,7 @@ import tiktoken
 
 from chat_proxy.caches import GenerationCache
 from chat_proxy.tokens.chunks import CHUNK_CHARS, SAMPLED_ABOVE_CHARS, chunks_of, samples_of
+from chat_proxy.tokens.scripts import TOKENS_MASK, profile_of
 from chat_proxy.tokens.token_counter import rough_tokens
 
 MAX_CACHED_TEXTS: Final = 65_536
@@ -123,36 +125,37 @@ class TiktokenCounter:
                 self.failure = str(error)
         return self.is_loaded
 
-    def known(self, text: str, salt: int = 0) -> int | None:
-        """Return the count if the text was counted before, else None."""
-        return self._known.recall(hash(text) ^ salt)
+    def is_known(self, text: str, salt: int = 0) -> bool:
+        """Return whether the text was counted before."""
+        return self._known.recall(hash(text) ^ salt) is not None
 
     def count(self, text: str, salt: int = 0) -> int:
-        """Return the tokens of the text; count long texts that are not `known` in a thread."""
-        return self._count(text, hash(text) ^ salt)
+        """Return the tokens of the text; count long texts that are not known in a thread."""
+        return self.profile(text, salt) & TOKENS_MASK
 
-    def _count(self, text: str, key: int) -> int:
+    def profile(self, text: str, salt: int = 0) -> int:
+        """Return the tokens of the text by script class, as a profile."""
+        return self._profile(text, hash(text) ^ salt)
+
+    def _profile(self, text: str, key: int) -> int:
         if self._encoding is None:
             return rough_tokens(text)
-        count = self._known.recall(key)
-        if count is None:
-            count = _count(self._encoding, text, self._tokens_in)
-            self._known.remember(key, count)
-        return count
+        profile = self._known.recall(key)
+        if profile is None:
+            profile = profile_of(text, _count(self._encoding, text, self._tokens_in))
+            self._known.remember(key, profile)
+        return profile
 
-    def counts(self, texts: list[str]) -> list[int]:
-        """Return the tokens of each text; if all are cached, it costs little more than hashing."""
-        counts = self.counts_within(texts, None)
-        assert counts is not None
-        return counts
-
-    def counts_within(
+    def profiles_within(
         self, texts: list[str], max_cold_chars: int | None, salt: int = 0
     ) -> list[int] | None:
-        """Return the tokens of each text; None if more than `max_cold_chars` are not cached."""
+        """Return the profile of each text; None if more than `max_cold_chars` are not cached.
+
+        If all are cached, it costs little more than hashing.
+        """
         if self._encoding is None:
             return [*map(rough_tokens, texts)]
-        keys = [key ^ salt for key in map(hash, texts)]
+        keys = [*map(xor, map(hash, texts), repeat(salt))]
         found = [*map(self._known.young.get, keys)]
         if None not in found:
             return cast("list[int]", found)
@@ -167,7 +170,7 @@ class TiktokenCounter:
         if max_cold_chars is not None and cold_chars > max_cold_chars:
             return None
         for index in cold:
-            found[index] = self._count(texts[index], keys[index])
+            found[index] = self._profile(texts[index], keys[index])
         return cast("list[int]", found)
 
     def remembered(self, key: Hashable, work: Callable[[], int]) -> int:
@@ -195,23 +198,21 @@ class SaltedCounter:
         """Whether counts come from the tokenizer and are not estimates."""
         return self._counter.is_loaded
 
-    def known(self, text: str) -> int | None:
-        """Return the count if the tenant's text was counted before, else None."""
-        return self._counter.known(text, self._salt)
+    def is_known(self, text: str) -> bool:
+        """Return whether the tenant's text was counted before."""
+        return self._counter.is_known(text, self._salt)
 
     def count(self, text: str) -> int:
         """Return the tokens of the text."""
-        return self._counter.count(text, self._salt)
+        return self.profile(text) & TOKENS_MASK
 
-    def counts(self, texts: list[str]) -> list[int]:
-        """Return the tokens of each text."""
-        counts = self.counts_within(texts, None)
-        assert counts is not None
-        return counts
+    def profile(self, text: str) -> int:
+        """Return the tokens of the text by script class, as a profile."""
+        return self._counter.profile(text, self._salt)
 
-    def counts_within(self, texts: list[str], max_cold_chars: int | None) -> list[int] | None:
-        """Return the tokens of each text; None if more than `max_cold_chars` are not cached."""
-        return self._counter.counts_within(texts, max_cold_chars, self._salt)
+    def profiles_within(self, texts: list[str], max_cold_chars: int | None) -> list[int] | None:
+        """Return the profile of each text; None if more than `max_cold_chars` are not cached."""
+        return self._counter.profiles_within(texts, max_cold_chars, self._salt)
 
     def remembered(self, key: Hashable, work: Callable[[], int]) -> int:
         """Return the tenant's cached result for the key, else that of `work`."""

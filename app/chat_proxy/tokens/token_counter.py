@@ -12,20 +12,20 @@ class TokenCounter(Protocol):
         """Whether counts come from a tokenizer and are not estimates."""
         ...
 
-    def known(self, text: str) -> int | None:
-        """Return the count if it is cached, else None."""
+    def is_known(self, text: str) -> bool:
+        """Return whether the text's count is cached."""
         ...
 
     def count(self, text: str) -> int:
         """Return the tokens of the text."""
         ...
 
-    def counts(self, texts: list[str]) -> list[int]:
-        """Return the tokens of each text."""
+    def profile(self, text: str) -> int:
+        """Return the tokens of the text by script class, as a profile (`tokens/scripts.py`)."""
         ...
 
-    def counts_within(self, texts: list[str], max_cold_chars: int | None) -> list[int] | None:
-        """Return the tokens of each text; None if more than `max_cold_chars` are not cached."""
+    def profiles_within(self, texts: list[str], max_cold_chars: int | None) -> list[int] | None:
+        """Return the profile of each text; None if more than `max_cold_chars` are not cached."""
         ...
 
     def remembered(self, key: Hashable, work: Callable[[], int]) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import orjson
 
 from chat_proxy.tokens.overheads import ToolsStyle
+from chat_proxy.tokens.scripts import TOKENS_MASK
 from chat_proxy.tokens.token_counter import TokenCounter
 
 _JSON_PREAMBLE_TOKENS: Final = 120
@@ -23,11 +24,16 @@ _PLAIN_TYPES: Final = {
 
 def tools_tokens(tools: object, counter: TokenCounter, style: ToolsStyle) -> int:
     """Count the definitions, which may be any JSON value; the same content is counted once."""
+    return tools_profile(tools, counter, style) & TOKENS_MASK
+
+
+def tools_profile(tools: object, counter: TokenCounter, style: ToolsStyle) -> int:
+    """Return the same by script class, as a profile."""
     if not tools:
         return 0
     packed = _packed(tools)
     key = (style, hash(packed), len(packed))
-    return counter.remembered(key, lambda: _tokens(tools, counter, style))
+    return counter.remembered(key, lambda: _profile(tools, counter, style))
 
 
 def tool_choice_tokens(choice: object, counter: TokenCounter) -> int:
@@ -38,10 +44,10 @@ def tool_choice_tokens(choice: object, counter: TokenCounter) -> int:
     return 7 + counter.count(name) if name else 0
 
 
-def schema_tokens(response_format: object, counter: TokenCounter) -> int:
-    """Count the JSON schema of a `response_format`; a bare type costs nothing."""
+def schema_profile(response_format: object, counter: TokenCounter) -> int:
+    """Return the profile of a `response_format`'s JSON schema; a bare type costs nothing."""
     schema = _dict(response_format).get("json_schema")
-    return counter.count(as_json(schema)) if schema else 0
+    return counter.profile(as_json(schema)) if schema else 0
 
 
 def as_json(value: object) -> str:
@@ -60,10 +66,10 @@ def as_typescript(tools: object) -> str:
     return "\n".join([*lines, "} // namespace functions"])
 
 
-def _tokens(tools: object, counter: TokenCounter, style: ToolsStyle) -> int:
+def _profile(tools: object, counter: TokenCounter, style: ToolsStyle) -> int:
     if style == "json":
-        return counter.count(as_json(tools)) + _JSON_PREAMBLE_TOKENS
-    return counter.count(as_typescript(tools)) + _TYPESCRIPT_FRAME_TOKENS
+        return counter.profile(as_json(tools)) + _JSON_PREAMBLE_TOKENS
+    return counter.profile(as_typescript(tools)) + _TYPESCRIPT_FRAME_TOKENS
 
 
 def _packed(value: object) -> bytes | str:

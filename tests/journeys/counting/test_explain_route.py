@@ -67,8 +67,14 @@ async def test_tokens_structure_window_and_budget_are_told() -> None:
     assert tokens["total"] > tokens["counted"]
     assert tokens["encoding"] == "o200k_base"
     assert tokens["is_guess"] is False
+    assert set(tokens["by_script"]) >= {"latin", "symbols"}
+    assert sum(tokens["by_script"].values()) == sum(
+        tokens["by_kind"][kind]
+        for kind in ("text", "reasoning", "tool_calls", "tool_results", "tools")
+    )
     assert tokens["calibration"] == {
-        "text": 1.1, "tool_messages": 1.1, "tools": 1.1, "media": 1.0, "frames": 1.0,
+        "vocabulary": "", **dict.fromkeys(tokens["by_script"], 1.1),
+        "tool_messages": 0.0, "tools": 0.0, "media": 1.0, "cells": 0.0, "frames": 1.0,
         "preamble": 0.0, "fixed": 0.0, "lessons": 0,
     }  # fmt: skip
     assert told["window"] == {"tokens": 4096, "source": "discovery"}

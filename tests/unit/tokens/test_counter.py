@@ -251,4 +251,4 @@ def test_counting_a_known_history_again_costs_no_more_than_parsing_it(
 
 def test_a_count_is_zero_before_anything_is_counted() -> None:
     assert RequestCount().total == 0
-    assert CountingRules().text_factor == 1.1
+    assert CountingRules().vocabulary == ""

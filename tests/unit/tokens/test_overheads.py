@@ -100,23 +100,23 @@ def test_unknown_words_of_the_registry_are_left_aside() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "kind", "style", "frame", "factor"),
+    ("model", "kind", "style", "frame", "vocabulary"),
     [
-        ("gpt-4o", "unknown", "typescript", 4, 1.0),
-        ("gpt-4o", "openai", "typescript", 4, 1.0),
-        ("some-new-model", "openai", "typescript", 4, 1.0),
-        ("gpt-4o", "vllm", "json", 5, 1.1),
-        ("gpt-oss-120b", "vllm", "typescript", 4, 1.0),
-        ("Qwen/Qwen3-8B", "vllm", "json", 5, 1.1),
-        ("Qwen/Qwen3-8B", "unknown", "json", 5, 1.1),
+        ("gpt-4o", "unknown", "typescript", 4, "exact"),
+        ("gpt-4o", "openai", "typescript", 4, "exact"),
+        ("some-new-model", "openai", "typescript", 4, "exact"),
+        ("gpt-4o", "vllm", "json", 5, ""),
+        ("gpt-oss-120b", "vllm", "typescript", 4, "exact"),
+        ("Qwen/Qwen3-8B", "vllm", "json", 5, "qwen"),
+        ("Qwen/Qwen3-8B", "unknown", "json", 5, "qwen"),
     ],
 )
 def test_openai_and_open_weight_models_are_framed_differently(
-    model: str, kind: UpstreamKind, style: str, frame: int, factor: float
+    model: str, kind: UpstreamKind, style: str, frame: int, vocabulary: str
 ) -> None:
     rules = rules_for(model, kind)
 
-    assert (rules.tools_style, rules.message_tokens, rules.text_factor) == (style, frame, factor)
+    assert (rules.tools_style, rules.message_tokens, rules.vocabulary) == (style, frame, vocabulary)
     assert rules.reply_tokens == 3
     assert rules.renders_schema == (style == "typescript")
 

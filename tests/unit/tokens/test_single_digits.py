@@ -17,6 +17,7 @@ from chat_proxy.tokens import tiktoken_counter
 from chat_proxy.tokens.chunks import CHUNK_CHARS, SAMPLED_ABOVE_CHARS
 from chat_proxy.tokens.overheads import CountingRules, rules_for
 from chat_proxy.tokens.tiktoken_counter import TiktokenCounter, load_encoding
+from tests.unit.tokens.counts import counts
 
 RANKS = Path(tiktoken_counter.__file__).parent / "ranks"
 LIMITS = RequestLimits(max_depth=64, max_elements=500_000, max_messages=10_000, max_choices=16)
@@ -58,8 +59,8 @@ def further(text: str) -> int:
 )
 def test_each_digit_is_a_token(text: str, tokens: int) -> None:
     assert BY_DIGIT.count(text) == tokens
-    assert BY_DIGIT.counts([text, text]) == [tokens, tokens]
-    assert BY_DIGIT.known(text) == tokens
+    assert counts(BY_DIGIT, [text, text]) == [tokens, tokens]
+    assert BY_DIGIT.is_known(text)
 
 
 @given(st.text(alphabet="0123456789 a.,-\né中", max_size=120))

@@ -12,7 +12,7 @@ from chat_proxy.proxy.sizing.learned_windows import _lesson_in
 from chat_proxy.store.base import Addresses, Seal
 from chat_proxy.store.sqlite.schema import INSERT
 from chat_proxy.store.sqlite.store import SqliteStore
-from chat_proxy.tokens.calibration import Calibration
+from chat_proxy.tokens.calibration.calibration import Calibration
 
 _SECRET = b"s" * 32
 _SEAL = Seal(_SECRET)

@@ -17,7 +17,8 @@ from chat_proxy.proxy.session.request import CompactionRequest
 from chat_proxy.proxy.sizing.measure import Sizing
 from chat_proxy.telemetry.logs import WARNING, log
 from chat_proxy.telemetry.record import MODEL_CHARS
-from chat_proxy.tokens.calibration import Calibration, Factors
+from chat_proxy.tokens.calibration.calibration import Calibration
+from chat_proxy.tokens.calibration.factors import TOOLS
 from chat_proxy.tokens.counter import RequestCount
 from chat_proxy.tokens.overheads import UpstreamKind
 from chat_proxy.upstream.usage import Usage
@@ -46,9 +47,6 @@ OTHER_SIZE: Final = 1.1
 """The ratio from which two prompts have different sizes."""
 MIN_GROWTH: Final = 1 / 3
 """The growth of honest reports, in tokens per estimated token."""
-
-_TEXT: Final = Factors._fields.index("text")
-_TOOLS: Final = Factors._fields.index("tools")
 
 
 class SentPrompt(NamedTuple):
@@ -124,11 +122,12 @@ def certain_tokens(prompt: SentPrompt) -> int:
     and templates leave out the others. Definitions count if Ollama or earlier reports show them.
     """
     calibration, counted = prompt.calibration, prompt.counted
-    has_tools = prompt.kind == "ollama" or _is_learned(calibration, _TOOLS)
+    has_tools = prompt.kind == "ollama" or calibration.doubt[TOOLS][TOOLS] <= LEARNED_VARIANCE
     tools = counted.tools if has_tools else 0
-    return calibration.estimate(
-        counted._replace(reasoning=0, tools=tools, images=0, documents=0, audio=0, video=0)
+    certain = counted._replace(
+        reasoning=0, tools=tools, images=0, documents=0, audio=0, video=0, image_cells=0
     )
+    return calibration.estimate(certain.rescaled())
 
 
 def _window_behind(reported: int, share: float, estimate: int, prompt: SentPrompt) -> int | None:
@@ -142,7 +141,7 @@ def _window_behind(reported: int, share: float, estimate: int, prompt: SentPromp
     doubled = 2 * (reported - OLLAMA_EXTRA_TOKENS)
     if prompt.kind != "sglang" and doubled % WINDOW_STEP == 0:
         return doubled
-    if share >= LOW_SHARE_UNCALIBRATED and not _is_learned(prompt.calibration, _TEXT):
+    if share >= LOW_SHARE_UNCALIBRATED and not _is_learned(prompt):
         return None
     if near is None and prompt.kind == "ollama":
         is_larger = estimate > OLLAMA_SMALLEST_WINDOW
@@ -150,8 +149,10 @@ def _window_behind(reported: int, share: float, estimate: int, prompt: SentPromp
     return near
 
 
-def _is_learned(calibration: Calibration, kind: int) -> bool:
-    return calibration.doubt[kind][kind] <= LEARNED_VARIANCE
+def _is_learned(prompt: SentPrompt) -> bool:
+    """Return whether the cost of the prompt's texts is known well enough."""
+    texts = RequestCount(text=prompt.counted.words, scripts=prompt.counted.scripts)
+    return prompt.calibration.relative_variance(texts) <= LEARNED_VARIANCE
 
 
 def _is_repeated(reported: int, estimate: int, calibration: Calibration) -> bool:

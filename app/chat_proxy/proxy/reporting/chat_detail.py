@@ -153,7 +153,7 @@ def detail_after(
 
 def tokens_at(token_count: TokenCount, index: int) -> int:
     """Return one message's tokens; computing all would be wasted, as only a few are shown."""
-    return ceil(token_count.counted.messages[index] * token_count.ratio)
+    return ceil(token_count.counted.message_tokens(index) * token_count.ratio)
 
 
 def message_detail(fields: dict[str, Any], tokens: int, chars: int) -> Document:

@@ -15,6 +15,7 @@ from chat_proxy.proxy.sizing.measure import Measured
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers
 from chat_proxy.tokens.counter import RequestCount, count_request
+from chat_proxy.tokens.scripts import Scripts, by_script
 from chat_proxy.tokens.token_counter import TokenCounter
 from chat_proxy.tokens.tools import tools_tokens
 
@@ -69,19 +70,36 @@ def explanation(request: ChatRequest, measured: Measured, counter: TokenCounter)
 
 def tokens_of(measured: Measured) -> dict[str, Any]:
     """Return the request's tokens as counted, and as this upstream would count them."""
-    calibration = measured.calibration
     return {
         "total": measured.tokens,
         "counted": measured.counted.total,
         "by_kind": by_kind(measured.counted),
+        "by_script": by_class(measured.counted),
         "encoding": measured.rules.encoding,
         "single_digits": measured.rules.single_digits,
         "is_guess": measured.counted.is_guess,
-        "calibration": {
-            **{kind: round(cost, 4) for kind, cost in calibration.factors._asdict().items()},
-            "lessons": calibration.lessons,
-        },
+        "calibration": calibration_of(measured),
     }
+
+
+def calibration_of(measured: Measured) -> dict[str, Any]:
+    """Return the learned factors: of scripts only those that the request has."""
+    calibration, present = measured.calibration, by_class(measured.counted)
+    return {
+        "vocabulary": measured.rules.vocabulary,
+        **{
+            kind: round(cost, 4)
+            for kind, cost in calibration.factors._asdict().items()
+            if kind in present or kind not in Scripts._fields
+        },
+        "lessons": calibration.lessons,
+    }
+
+
+def by_class(count: RequestCount) -> dict[str, int]:
+    """Return the tokens of each script class, without classes that have none."""
+    classes = zip(Scripts._fields, by_script(count.scripts, count.words), strict=True)
+    return {name: tokens for name, tokens in classes if tokens}
 
 
 def by_kind(count: RequestCount) -> dict[str, int]:
@@ -125,7 +143,7 @@ def messages_of(measured: Measured, counter: TokenCounter) -> list[dict[str, Any
             {
                 "index": index,
                 "role": message.role,
-                "tokens": measured.counted.messages[index],
+                "tokens": measured.counted.message_tokens(index),
                 "by_kind": by_kind(count) | {"overhead": overhead},
                 "turn": turns.get(index),
                 "group": groups[index],

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from chat_proxy.caches import BoundedDict, LruCache
 from chat_proxy.store.base import Store
 from chat_proxy.telemetry.logs import WARNING, log
-from chat_proxy.tokens.calibration import Calibration
+from chat_proxy.tokens.calibration.calibration import Calibration
 from chat_proxy.tokens.counter import RequestCount
 from chat_proxy.write_behind import WriteBehind
 
@@ -45,7 +45,7 @@ class Calibrations:
         """Return the model's calibration if it is in memory."""
         return self._known.get((base_url, model))
 
-    async def of(self, base_url: str, model: str, text_factor: float) -> Calibration:
+    async def of(self, base_url: str, model: str, vocabulary: str) -> Calibration:
         """Return the model's calibration, read from the store the first time."""
         key = (base_url, model)
         known = self._known.get(key)
@@ -53,8 +53,8 @@ class Calibrations:
             return known
         address = address_of(key)
         stored = (await self._store.get_many(KIND, [address])).get(address)
-        fresh = Calibration.fresh(text_factor)
-        read = Calibration.from_json(stored, text_factor) if stored else fresh
+        fresh = Calibration.fresh(vocabulary)
+        read = Calibration.from_json(stored, vocabulary) if stored else fresh
         calibration = self._known.get(key) or read
         self._known.put(key, calibration)
         return calibration

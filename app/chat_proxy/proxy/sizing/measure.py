@@ -14,7 +14,7 @@ from chat_proxy.proxy.sizing.context_window import Window
 from chat_proxy.proxy.sizing.learned_windows import LearnedWindows
 from chat_proxy.proxy.sizing.model_sizing import ModelSizing, ModelSizings
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers
-from chat_proxy.tokens.calibration import Calibration
+from chat_proxy.tokens.calibration.calibration import Calibration
 from chat_proxy.tokens.counter import RequestCount
 from chat_proxy.tokens.overheads import CountingRules, UpstreamKind
 
@@ -83,7 +83,7 @@ async def measure(
         return None
     model_sizing = await sizing.model_sizings.of(route, credentials)
     rules = model_sizing.rules
-    calibration = await sizing.calibrations.of(route.base_url, route.model, rules.text_factor)
+    calibration = await sizing.calibrations.of(route.base_url, route.model, rules.vocabulary)
     count = await sizing.tokenizers.count(request, conversation, rules)
     return _measured(request, conversation, model_sizing, calibration, count, route)
 

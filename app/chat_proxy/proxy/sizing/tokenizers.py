@@ -111,8 +111,8 @@ class Tokenizers:
             )
         messages, known = self._since(conversation, rules)
         next_prefix = request.next_prefix if conversation is request.conversation else NOTHING
-        if next_prefix.messages > len(known.messages):
-            new = next_prefix.messages - len(known.messages)
+        if next_prefix.messages > len(known.profiles):
+            new = next_prefix.messages - len(known.profiles)
             counted = count_messages(
                 messages[:new], counter, rules, max_cold_chars=max_cold_chars, known=known
             )
@@ -168,7 +168,7 @@ def definitions_of(options: Fields, conversation: Conversation) -> Definitions:
 
 def _weight_of(count: RequestCount) -> int:
     """Return the cache weight of a count, in messages; even a short one has a fixed overhead."""
-    return 50 + len(count.messages)
+    return 50 + len(count.profiles)
 
 
 def _is_small(request: ChatRequest, conversation: Conversation) -> bool:
@@ -189,11 +189,11 @@ class _InlineCounter(SaltedCounter):
 
     __slots__ = ()
 
-    def count(self, text: str) -> int:
-        """Return the tokens of a text that is short or known."""
-        if len(text) > INLINE_CHARS and self.known(text) is None:
+    def profile(self, text: str) -> int:
+        """Return the profile of a text that is short or known."""
+        if len(text) > INLINE_CHARS and not self.is_known(text):
             raise _NeedsThread
-        return super().count(text)
+        return super().profile(text)
 
     def remembered(self, key: Hashable, work: Callable[[], int]) -> int:  # noqa: ARG002 - not run
         """Return the cached result of the key's work, or raise _NeedsThread."""

@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache, partial
+from math import ceil
 from typing import Final
 
 from chat_proxy.tokens.images.formulas import FORMULAS, Formula, qwen
@@ -14,6 +15,8 @@ _QWEN_MAX_PIXELS = re.compile(r"(qwen[23]-vl):([0-9]{4,9})")
 _NEEDS_NO_SIZE: Final = frozenset(("gemini-3", "gemma-3", "gemma-4", "llava"))
 _OPENAI = re.compile(r"gpt-|o\d|computer-")
 _ANY_SIZE: Final = Size(512, 512)
+_CELL: Final = 28
+_MAX_CELLS: Final = 16_384
 
 # For patterns that may follow a prefix: fine-tuned models have one in front of the base name.
 _ANYWHERE: Final = r"(?<![a-z0-9])"
@@ -61,6 +64,14 @@ def image_tokens(data: str, detail: str | None, family: str | None, default: int
     detail = (detail or "").lower()
     size = _ANY_SIZE if _is_sizeless(family, detail) else image_size(data)
     return default if size is None else formula(size, detail)
+
+
+def image_cells(data: str) -> int:
+    """Return the 28 px cells of an image, to which most families' tokens are in proportion."""
+    size = image_size(data)
+    if size is None:
+        return 0
+    return min(_MAX_CELLS, ceil(size.width / _CELL) * ceil(size.height / _CELL))
 
 
 @lru_cache(maxsize=1_024)

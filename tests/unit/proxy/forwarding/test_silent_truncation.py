@@ -10,7 +10,7 @@ from chat_proxy.proxy.forwarding.silent_truncation import (
     SentPrompt,
     truncation_of,
 )
-from chat_proxy.tokens.calibration import Calibration
+from chat_proxy.tokens.calibration.calibration import Calibration
 from chat_proxy.tokens.counter import RequestCount
 from chat_proxy.tokens.overheads import UpstreamKind
 from chat_proxy.upstream.usage import Usage

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.tokens.calibration import Calibration, Factors
+from chat_proxy.tokens.calibration.calibration import Calibration
+from chat_proxy.tokens.calibration.factors import Factors
 from chat_proxy.tokens.counter import RequestCount
 
 SEEDS = range(120)
@@ -224,7 +225,7 @@ def test_images_do_not_make_texts_dearer() -> None:
     for count in requests(random.Random(1), 40):
         calibration = calibration.learn(count, upstream.prompt_tokens(count)).calibration
 
-    assert calibration.factors.text == pytest.approx(1.0, abs=0.01)
+    assert calibration.factors.latin == pytest.approx(1.0, abs=0.01)
     assert calibration.factors.media == pytest.approx(2.0, abs=0.03)
     assert calibration.factors.fixed == pytest.approx(30, abs=25)
 
@@ -302,12 +303,12 @@ def test_a_guess_teaches_nothing() -> None:
 
 def test_a_truncating_server_is_noticed_and_not_learned_from() -> None:
     """DESIGN §7: Ollama drops the oldest messages and reports its window."""
-    calibration = Calibration.fresh(1.0)
+    calibration = Calibration.fresh("exact")
     for tokens in (8_000, 12_000, 20_000, 40_000, 41_000, 42_000, 43_000):
         calibration, verdict = calibration.learn(RequestCount(text=tokens), 4_096)
         assert verdict == "truncated"
 
-    assert calibration.factors == Calibration.fresh(1.0).factors
+    assert calibration.factors == Calibration.fresh("exact").factors
 
 
 def test_a_server_that_is_low_for_all_sizes_alike_is_believed_in_the_end() -> None:
@@ -345,7 +346,7 @@ def test_a_truncating_server_that_drops_whole_messages_is_not_believed(seed: int
 
 
 def test_tokens_that_came_from_a_cache_are_added_where_they_are_missing() -> None:
-    calibration = Calibration.fresh(1.0)
+    calibration = Calibration.fresh("exact")
     count = RequestCount(text=10_000)
 
     assert calibration.learn(count, 500).verdict == "truncated"
@@ -363,8 +364,16 @@ def test_the_start_depends_on_the_model() -> None:
     count = RequestCount(text=1_000, images=100, overhead=10)
 
     assert Calibration.fresh().estimate(count) == 1_210
-    assert Calibration.fresh(1.0).estimate(count) == 1_110
-    assert Calibration(Factors(fixed=-200.0)).estimate(RequestCount(text=5)) == 0
+    assert Calibration.fresh("exact").estimate(count) == 1_110
+    assert Calibration.fresh("qwen").estimate(count) == 1_150
+
+
+def test_no_prompt_is_estimated_at_nothing() -> None:
+    """Issue: `x-chat-proxy-tokens-before: 0` for the first request of all."""
+    short_template = Calibration(Factors(fixed=-32.0, frames=0.0))
+
+    assert short_template.estimate(RequestCount(text=5, overhead=8)) == 2
+    assert short_template.estimate(RequestCount()) == 1
 
 
 @given(
@@ -387,11 +396,15 @@ def test_whatever_is_reported_the_factors_stay_in_bounds(
         count = RequestCount(text=words, images=images, overhead=overhead, tools=defined)
         calibration = calibration.learn(count, int(factor * count.total) + 1).calibration
 
-    text, tool_messages, tools, media, frames, preamble, fixed = calibration.factors
-    assert all(0.5 <= factor <= 4 for factor in (text, tool_messages, media))
-    assert all(0 <= factor <= 4 for factor in (tools, frames))
-    assert -256 <= preamble <= 1_024
-    assert -256 <= fixed <= 8_192
+    factors = calibration.factors
+    assert 0.5 <= factors.latin <= 4
+    assert all(0.1 <= cost <= 6 for cost in factors[: factors._fields.index("tool_messages")])
+    assert -0.7 <= factors.tool_messages <= 2
+    assert -1.2 <= factors.tools <= 3
+    assert 0 <= factors.media <= 8
+    assert 0 <= factors.frames <= 4
+    assert -256 <= factors.preamble <= 1_024
+    assert -32 <= factors.fixed <= 8_192
     assert Calibration.from_json(calibration.to_json()).factors == calibration.factors
 
 
@@ -403,18 +416,16 @@ def test_years_of_reports_do_not_wear_it_out() -> None:
         actual = upstream.prompt_tokens(count, chance.uniform(0.99, 1.01))
         calibration = calibration.learn(count, actual).calibration
 
-    assert calibration.factors.text == pytest.approx(1.3, rel=0.02)
+    assert calibration.factors.latin == pytest.approx(1.3, rel=0.02)
     assert Calibration.from_json(calibration.to_json()).lessons == 5_000
 
 
 GOOD = json.loads(Calibration.fresh().to_json())
-OF_THREE_KINDS = {"factors": [1.2, 1, 9], "doubt": [[0.1, 0, 0], [0, 0.1, 0], [0, 0, 1]]}
-"""What stores hold from before words were told apart by kind."""
-OF_SIX_KINDS = {
-    "factors": [1, 1, 1, 1, 1, 0],
-    "doubt": [row[:6] for row in GOOD["doubt"][:6]],
+OF_SEVEN_KINDS = {
+    "factors": [1.1, 1.1, 1.1, 1, 1, 0, 0],
+    "doubt": [[0.1 if n == m else 0 for m in range(7)] for n in range(7)],
 }
-"""What they hold from before a preamble was."""
+"""What stores hold from before scripts were told apart."""
 
 
 def doubt_with(cell: float, *places: tuple[int, int]) -> list[list[float]]:
@@ -437,20 +448,21 @@ def doubt_with(cell: float, *places: tuple[int, int]) -> list[list[float]]:
         "[" * 100_000,
         json.dumps({}),
         json.dumps(GOOD | {"factors": [1, 2]}),
-        json.dumps(GOOD | {"factors": [9, 1, 1, 1, 1, 0, 0]}),
-        json.dumps(GOOD | {"factors": ["a", 1, 1, 1, 1, 0, 0]}),
-        json.dumps(GOOD | {"factors": [float("nan"), 1, 1, 1, 1, 0, 0]}),
-        json.dumps(GOOD | {"factors": [1, 1, 1, 1, 1, 0, 0, 0]}),
-        json.dumps(GOOD | {"doubt": [[1, 0, 0, 0, 0, 0, 0]]}),
+        json.dumps(GOOD | {"factors": [9, *GOOD["factors"][1:]]}),
+        json.dumps(GOOD | {"factors": ["a", *GOOD["factors"][1:]]}),
+        json.dumps(GOOD | {"factors": [float("nan"), *GOOD["factors"][1:]]}),
+        json.dumps(GOOD | {"factors": [*GOOD["factors"], 0]}),
+        json.dumps(GOOD | {"doubt": GOOD["doubt"][:1]}),
         json.dumps(GOOD | {"doubt": doubt_with(5, (0, 1))}),
         json.dumps(GOOD | {"doubt": doubt_with(-1, (0, 0))}),
         json.dumps(GOOD | {"doubt": doubt_with(9e9, (0, 0))}),
-        json.dumps(GOOD | {"doubt": doubt_with(0.3, (3, 4), (4, 3))}),
+        json.dumps(GOOD | {"doubt": doubt_with(2.0, (5, 6), (6, 5))}),
         json.dumps(
             GOOD | {"doubt": doubt_with(-0.15, (0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1))}
         ),
-        json.dumps(GOOD | OF_THREE_KINDS),
-        json.dumps(GOOD | OF_SIX_KINDS),
+        json.dumps(GOOD | OF_SEVEN_KINDS),
+        json.dumps({**GOOD, "version": 1}),
+        json.dumps({name: value for name, value in GOOD.items() if name != "version"}),
         json.dumps(GOOD | {"noise": 7}),
         json.dumps(GOOD | {"lessons": -1}),
         json.dumps(GOOD | {"lessons": None}),
@@ -458,4 +470,4 @@ def doubt_with(cell: float, *places: tuple[int, int]) -> list[list[float]]:
     ],
 )
 def test_what_cannot_be_read_back_is_a_fresh_start(stored: str | bytes) -> None:
-    assert Calibration.from_json(stored, 1.0) == Calibration.fresh(1.0)
+    assert Calibration.from_json(stored, "exact") == Calibration.fresh("exact")

@@ -1,0 +1,226 @@
+"""Calibration of token counts against the `prompt_tokens` that an upstream reports.
+
+The unknowns per upstream and model are the real cost of each script class in its vocabulary, of
+each kind of counted token, and a constant part of every prompt: one tokenizer splits numbers into
+digits, one needs three times the tokens for Hindi, one template leaves out the ids of calls,
+another frames a message in two tokens instead of five. A small Kalman filter estimates them
+separately, so that Chinese texts do not raise the estimated cost of English ones, nor images that
+of texts.
+"""
+
+import json
+from math import ceil, isfinite, sqrt
+from typing import Final, Literal, NamedTuple, Self
+
+from chat_proxy.tokens.calibration.covariance import (
+    Matrix,
+    Vector,
+    dot,
+    is_covariance,
+    loosened,
+    updated,
+)
+from chat_proxy.tokens.calibration.factors import (
+    ASCII,
+    CELLS,
+    DRIFT,
+    KINDS,
+    LOOSE,
+    MAX_FACTORS,
+    MEDIA,
+    SCRIPTS,
+    Factors,
+    counts_by_kind,
+    prior_of,
+)
+from chat_proxy.tokens.calibration.vocabularies import UNKNOWN
+from chat_proxy.tokens.counter import RequestCount
+
+Verdict = Literal["learned", "truncated", "implausible", "guess"]
+
+VERSION: Final = 2
+"""The version of the stored form; others are ignored and learned anew."""
+
+_MIN_NOISE: Final = 0.02
+_NOISE_TOKENS: Final = 3.0
+_MAX_NOISE: Final = 0.5
+_NOISE_LEARNING_RATE: Final = 0.15
+_TRUNCATED_BELOW: Final = 0.6
+_TRUNCATED_TOKENS: Final = 256
+_MIN_LOW_REPORTS: Final = 5
+_MIN_RELATIVE_RANGE: Final = 0.1
+_MIN_SLOPE: Final = 1 / 3
+_MAX_RELATIVE_DEVIATION: Final = 0.1
+_OUTLIER_DEVIATIONS: Final = 3.0
+_SURPRISE: Final = 2
+_MOST_SURPRISES: Final = 4
+"""The third outlier in a row is believed, and the fourth of every second report."""
+_LOOSE_VARIANCE: Final = tuple(LOOSE[n][n] for n in range(KINDS))
+_MOST_VARIANCE: Final = tuple(4 * variance for variance in _LOOSE_VARIANCE)
+_MAY_COST_LITTLE: Final = (*range(ASCII, SCRIPTS), MEDIA, CELLS)
+"""The kinds whose real cost may be far lower until it is learned."""
+
+
+class Lesson(NamedTuple):
+    """The result of one report: the new calibration, and whether the report was accepted."""
+
+    calibration: "Calibration"
+    verdict: Verdict
+
+
+class Calibration(NamedTuple):
+    """The estimated factors and their covariance.
+
+    `surprises` grows with every outlier and shrinks with every other report.
+    """
+
+    factors: Factors = Factors()
+    doubt: Matrix = LOOSE
+    noise: float = _MIN_NOISE
+    """The relative scatter of reports around the best estimate."""
+    lessons: int = 0
+    surprises: int = 0
+    doubted: tuple[tuple[float, int], ...] = ()
+    """Estimates and reports of the latest requests that looked truncated."""
+
+    @classmethod
+    def fresh(cls, vocabulary: str = UNKNOWN) -> Self:
+        """Return the calibration that is assumed before the first report."""
+        return cls(*prior_of(vocabulary))
+
+    def estimate(self, count: RequestCount) -> int:
+        """Return the prompt's tokens as the upstream would count them, never 0."""
+        return max(ceil(dot(self.factors, counts_by_kind(count))), count.text // 2, 1)
+
+    def relative_variance(self, count: RequestCount) -> float:
+        """Return how uncertain the estimate of a request is, as the square of a share of it."""
+        counts = counts_by_kind(count)
+        expected = max(1.0, dot(self.factors, counts))
+        return dot((dot(row, counts) for row in self.doubt), counts) / expected**2
+
+    def learn(self, count: RequestCount, prompt_tokens: object, cached_tokens: int = 0) -> Lesson:
+        """Return the calibration updated with what the upstream reported for a counted request.
+
+        Implausible reports are ignored: zero, far too many tokens, or so few that the upstream
+        dropped a part of the prompt or did not count what it had in its cache.
+        """
+        if count.is_guess:
+            return Lesson(self, "guess")
+        counts = counts_by_kind(count)
+        if type(prompt_tokens) is not int or not 0 < prompt_tokens <= dot(MAX_FACTORS, counts):
+            return Lesson(self, "implausible")
+        expected = dot(self.factors, counts)
+        fewest = self._fewest_plausible(expected, counts)
+        if prompt_tokens >= fewest:
+            return Lesson(self._corrected(counts, prompt_tokens), "learned")
+        whole = prompt_tokens + cached_tokens
+        if cached_tokens > 0 and fewest <= whole <= 1.4 * expected:
+            return Lesson(self._corrected(counts, whole), "learned")
+        return self._handle_low_report(counts, prompt_tokens)
+
+    def to_json(self) -> str:
+        """Serialise the calibration for a store."""
+        stored = ("factors", "doubt", "noise", "lessons")
+        return json.dumps({"version": VERSION} | {name: getattr(self, name) for name in stored})
+
+    @classmethod
+    def from_json(cls, text: str | bytes, vocabulary: str = UNKNOWN) -> Self:
+        """Return the stored calibration, or a fresh one if the text is invalid or of old."""
+        fresh = cls.fresh(vocabulary)
+        try:
+            stored = json.loads(text)
+            version = stored["version"]
+            factors = Factors(*_numbers(stored["factors"]))
+            doubt = tuple(_numbers(row) for row in stored["doubt"])
+            noise, lessons = map(float, (stored["noise"], stored["lessons"]))
+        except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+            return fresh
+        if version != VERSION or not (_MIN_NOISE <= noise <= _MAX_NOISE and 0 <= lessons < 2**53):
+            return fresh
+        if factors != factors.bounded() or not is_covariance(doubt, _MOST_VARIANCE):
+            return fresh
+        return cls(factors, doubt, noise, int(lessons))
+
+    def _fewest_plausible(self, expected: float, counts: Vector) -> float:
+        """Return the fewest plausible tokens: what is not learned yet may cost far less."""
+        unsure = [(n, counts[n]) for n in _MAY_COST_LITTLE if counts[n]]
+        if unsure:
+            variance = sum(self.doubt[n][m] * one * two for n, one in unsure for m, two in unsure)
+            cost = sum(self.factors[n] * tokens for n, tokens in unsure)
+            expected -= min(max(0.0, cost), 2 * sqrt(max(0.0, variance)))
+        return min(_TRUNCATED_BELOW * expected, expected - _TRUNCATED_TOKENS)
+
+    def _handle_low_report(self, counts: Vector, prompt_tokens: int) -> Lesson:
+        """Reject a low report, unless low reports grow in proportion to the requests.
+
+        A server that truncates reports its window again and again. One that needs half the tokens
+        reports half, for long and short requests; one that leaves out the tool definitions reports
+        the same number fewer for each request.
+        """
+        expected = dot(self.factors, counts)
+        doubted = (*self.doubted, (expected, prompt_tokens))[-_MIN_LOW_REPORTS:]
+        if not _lie_on_rising_line(doubted):
+            return Lesson(self._replace(doubted=doubted), "truncated")
+        reset = self._replace(doubt=loosened(self.doubt, LOOSE, counts))
+        return Lesson(reset._corrected(counts, prompt_tokens, is_believed=True), "learned")  # noqa: SLF001
+
+    def _corrected(self, counts: Vector, prompt_tokens: int, *, is_believed: bool = False) -> Self:
+        """Return the calibration after one filter step.
+
+        An outlier counts less; several reset the covariance of the kinds that the request has, so
+        they count more. The first report of all is believed: nothing contradicts it.
+        """
+        cross_covariance = [dot(row, counts) for row in self.doubt]
+        estimate_variance = dot(cross_covariance, counts)
+        miss = prompt_tokens - dot(self.factors, counts)
+        variance = estimate_variance + (self.noise * prompt_tokens + _NOISE_TOKENS) ** 2
+        distance = abs(miss) / sqrt(variance)
+        surprises = max(0, self.surprises - 1)
+        if distance > _OUTLIER_DEVIATIONS and self.lessons and not is_believed:
+            surprises = self.surprises + _SURPRISE
+            if surprises > _MOST_SURPRISES:
+                reset = self._replace(doubt=loosened(self.doubt, LOOSE, counts), surprises=0)
+                return reset._corrected(counts, prompt_tokens, is_believed=True)  # noqa: SLF001
+            variance *= (distance / _OUTLIER_DEVIATIONS) ** 2
+        step = miss / variance
+        factors = [
+            own + step * part for own, part in zip(self.factors, cross_covariance, strict=True)
+        ]
+        unexplained = min(miss**2, variance) - estimate_variance
+        return type(self)(
+            Factors(*factors).bounded(),
+            updated(self.doubt, cross_covariance, variance, DRIFT, _LOOSE_VARIANCE),
+            self._updated_noise(unexplained / prompt_tokens**2),
+            self.lessons + 1,
+            surprises,
+        )
+
+    def _updated_noise(self, relative_variance: float) -> float:
+        """Return the noise updated with one report: languages differ between texts."""
+        mixed = (1 - _NOISE_LEARNING_RATE) * self.noise**2 + _NOISE_LEARNING_RATE * max(
+            0.0, relative_variance
+        )
+        return min(_MAX_NOISE, max(_MIN_NOISE, sqrt(mixed)))
+
+
+def _lie_on_rising_line(doubted: tuple[tuple[float, int], ...]) -> bool:
+    """Return whether the reports lie on a line that rises with the estimates."""
+    if len(doubted) < _MIN_LOW_REPORTS:
+        return False
+    (least, lowest), *_, (most, highest) = ordered = sorted(doubted)
+    if most - least < _MIN_RELATIVE_RANGE * most:
+        return False
+    slope = (highest - lowest) / (most - least)
+    return slope > _MIN_SLOPE and all(
+        abs(reported - lowest - slope * (estimate - least))
+        <= _MAX_RELATIVE_DEVIATION * (highest - lowest)
+        for estimate, reported in ordered
+    )
+
+
+def _numbers(values: list[float]) -> Vector:
+    """Return one finite number for each kind, or raise ValueError."""
+    numbers = tuple(map(float, values))
+    if len(numbers) != KINDS or not all(map(isfinite, numbers)):
+        raise ValueError("not a finite number for each kind")
+    return numbers
