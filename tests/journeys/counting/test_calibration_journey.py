@@ -108,6 +108,20 @@ class Counts:
         return round(self.words * words + self.images * 1600 * pictures + frames)
 
 
+@dataclass
+class CountsByScript(Counts):
+    """A model whose vocabulary knows little besides English."""
+
+    beyond: float = 1.0
+    """What other characters cost, beside `words`."""
+
+    def prompt_tokens(self, request: dict[str, Any]) -> int:
+        texts = [message["content"] for message in request["messages"]]
+        foreign = ["".join(filter(lambda char: char > "\u07ff", one)) for one in texts]
+        further = (self.beyond - self.words) * sum(map(self.tokenizer.count, foreign))
+        return super().prompt_tokens(request) + round(further)
+
+
 def requests(seed: int, **fields: Any) -> Iterator[dict[str, Any]]:
     """Yield requests as they come: short and long, some with tools, some with images."""
     chance = random.Random(seed)
@@ -162,6 +176,41 @@ async def errors(met: Meeting, upstream: Counts, number: int, **fields: Any) -> 
 
 def p95(values: list[float]) -> float:
     return sorted(values)[int(0.95 * len(values))]
+
+
+async def test_chinese_chats_do_not_change_the_estimate_of_english_ones() -> None:
+    """Issue: after 20 Chinese chats a prompt of 83 tokens was estimated at 394."""
+    upstream = CountsByScript(words=1.05, beyond=2.2)
+    async with meeting(upstream, **UNTOUCHED) as met:
+        for number in range(20):
+            chat = f"{number} " + "今天我们讨论一下这个问题的几种解决办法。" * (5 + 7 * number)
+            await met.ask(messages=[{"role": "user", "content": chat}])
+        answer = await met.ask(messages=[{"role": "user", "content": " ".join(WORDS[:60])}])
+
+    estimate = int(answer.headers["x-chat-proxy-tokens-before"])
+    assert estimate == pytest.approx(upstream.reported[-1], rel=0.12)
+
+
+async def test_a_short_request_after_long_ones_is_not_estimated_at_nothing() -> None:
+    """Issue: `x-chat-proxy-tokens-before: 0` for the first curl of all."""
+    upstream = Counts(words=0.9)
+    async with meeting(upstream, **UNTOUCHED) as met:
+        await errors(met, upstream, 12)
+        answer = await met.ask(messages=[{"role": "user", "content": "hi"}])
+
+    assert answer.headers["x-chat-proxy-tokens-before"].isdigit()
+    assert abs(int(answer.headers["x-chat-proxy-tokens-before"]) - upstream.reported[-1]) <= 8
+
+
+async def test_after_one_greeting_the_template_is_known() -> None:
+    """Issue: after one "hi" the next chat was estimated at 83 of 137."""
+    upstream = Counts(words=1.05, fixed=54)
+    async with meeting(upstream, **UNTOUCHED) as met:
+        await met.ask(messages=[{"role": "user", "content": "hi"}])
+        answer = await met.ask(messages=[{"role": "user", "content": " ".join(WORDS[:45])}])
+
+    estimate = int(answer.headers["x-chat-proxy-tokens-before"])
+    assert estimate == pytest.approx(upstream.reported[-1], rel=0.08)
 
 
 @pytest.mark.parametrize(

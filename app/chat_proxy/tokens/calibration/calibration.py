@@ -89,8 +89,12 @@ class Calibration(NamedTuple):
         return cls(*prior_of(vocabulary))
 
     def estimate(self, count: RequestCount) -> int:
-        """Return the prompt's tokens as the upstream would count them, never 0."""
-        return max(ceil(dot(self.factors, counts_by_kind(count))), count.text // 2, 1)
+        """Return the prompt's tokens as the upstream would count them, never 0.
+
+        A message has at least one token besides half of its counted text.
+        """
+        least = count.text // 2 + max(1, len(count.profiles))
+        return max(ceil(dot(self.factors, counts_by_kind(count))), least)
 
     def relative_variance(self, count: RequestCount) -> float:
         """Return how uncertain the estimate of a request is, as the square of a share of it."""

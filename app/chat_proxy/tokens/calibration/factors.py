@@ -58,7 +58,7 @@ TOOLS: Final = Factors._fields.index("tools")
 
 _MIN_SCRIPTS: Final = (0.5, 0.1, 0.4, 0.4, *[0.3] * (SCRIPTS - 4))
 _MAX_SCRIPTS: Final = (4.0, 4.0, 4.0, 4.0, *[6.0] * (SCRIPTS - 4))
-MIN_FACTORS: Final = Factors._make((*_MIN_SCRIPTS, -0.7, -1.2, 0.0, -2.0, 0.0, -256.0, -32.0))
+MIN_FACTORS: Final = Factors._make((*_MIN_SCRIPTS, -0.7, -1.2, 0.0, -2.0, 0.0, -256.0, -4.0))
 MAX_FACTORS: Final = Factors._make((*_MAX_SCRIPTS, 2.0, 3.0, 8.0, 8.0, 4.0, 1_024.0, 8_192.0))
 
 _ASCII_OWN: Final = (0.01, 0.05, 0.15, 0.03)

@@ -370,9 +370,9 @@ def test_the_start_depends_on_the_model() -> None:
 
 def test_no_prompt_is_estimated_at_nothing() -> None:
     """Issue: `x-chat-proxy-tokens-before: 0` for the first request of all."""
-    short_template = Calibration(Factors(fixed=-32.0, frames=0.0))
+    short_template = Calibration(Factors(fixed=-4.0, frames=0.0))
 
-    assert short_template.estimate(RequestCount(text=5, overhead=8)) == 2
+    assert short_template.estimate(RequestCount((13,), text=5, overhead=8)) == 3
     assert short_template.estimate(RequestCount()) == 1
 
 
@@ -404,7 +404,7 @@ def test_whatever_is_reported_the_factors_stay_in_bounds(
     assert 0 <= factors.media <= 8
     assert 0 <= factors.frames <= 4
     assert -256 <= factors.preamble <= 1_024
-    assert -32 <= factors.fixed <= 8_192
+    assert -4 <= factors.fixed <= 8_192
     assert Calibration.from_json(calibration.to_json()).factors == calibration.factors
 
 
