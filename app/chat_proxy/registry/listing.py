@@ -1,4 +1,4 @@
-"""Context windows and server kind from the response of `GET /v1/models`."""
+"""Context windows, base models and server kind from the response of `GET /v1/models`."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -18,6 +18,45 @@ _OWNERS: dict[str, UpstreamKind] = {
     "system": "openai",
     "openai-internal": "openai",
 }
+
+
+_NESTED = ("meta", "model_info", "details", "top_provider", "limits")
+"""Where llama.cpp, LiteLLM, Ollama, OpenRouter and others put a model's properties."""
+_WINDOW_FIELDS = (
+    "max_model_len",  # vLLM, SGLang
+    "n_ctx_slot",  # llama.cpp, of one slot; n_ctx_train is not what it serves
+    "n_ctx",  # llama.cpp: of one slot, too
+    "loaded_context_length",  # LM Studio
+    "max_total_tokens",  # TGI: prompt and answer
+    "context_length",  # OpenRouter, Together, Ollama, SGLang's router
+    "context_window",  # Groq and other gateways
+    "context_len",  # SGLang
+    "max_context_length",  # LM Studio, for models that are not loaded; Mistral
+    "max_input_tokens",  # LiteLLM, Anthropic: of the prompt, so the window is at least that
+    "max_input_length",  # TGI, older
+)
+_MAX_BASES = 8
+
+
+def read_bases(document: object) -> dict[str, tuple[str, ...]]:
+    """Return the names of the models that each model is made from, the nearest first.
+
+    A served name may say nothing of the model behind it; the `parent` of an adapter and the `root`
+    of a model do.
+    """
+    models = dict(_models(document))
+    return {name: bases for name in models if (bases := tuple(_bases(name, models)))}
+
+
+def _bases(name: str, models: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
+    seen, known = [name], {name}
+    for each in seen:  # grows while it is read
+        model = models.get(each, {})
+        for base in (model.get("parent"), model.get("root")):
+            if isinstance(base, str) and base not in known and len(seen) <= _MAX_BASES:
+                known.add(base)
+                seen.append(base)
+                yield base
 
 
 def read_windows(document: object) -> dict[str, int]:
@@ -59,14 +98,11 @@ def _own_windows(models: list[Model]) -> dict[str, int]:
 
 def _candidates(model: Mapping[str, object]) -> Iterator[object]:
     """Yield what the running server is configured for, then what the model supports."""
-    yield model.get("max_model_len")  # vLLM, SGLang
-    meta = model.get("meta")
-    if isinstance(meta, dict):
-        yield meta.get("n_ctx")  # llama.cpp; n_ctx_train is not what it serves
-    yield model.get("loaded_context_length")  # LM Studio
-    yield model.get("context_length")  # OpenRouter, Together
-    yield model.get("context_window")  # Groq and other gateways
-    yield model.get("max_context_length")  # LM Studio, for models that are not loaded
+    nested = (part for key in _NESTED if isinstance(part := model.get(key), dict))
+    places: list[Mapping[str, object]] = [model, *nested]
+    for field in _WINDOW_FIELDS:
+        for place in places:
+            yield place.get(field)
 
 
 def _tokens(value: object) -> int | None:

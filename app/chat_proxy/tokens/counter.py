@@ -6,16 +6,18 @@ from typing import Any, Final, NamedTuple, get_args
 from chat_proxy.chat.media import Media, MediaKind, media_in
 from chat_proxy.chat.message import Message, PieceKind
 from chat_proxy.chat.texts import RESULT_ROLES, pieces_of
-from chat_proxy.tokens.images.tokens import image_cells, image_tokens
+from chat_proxy.tokens.images.size import Size, image_size
+from chat_proxy.tokens.images.tokens import cells_of, image_tokens
 from chat_proxy.tokens.overheads import CountingRules
 from chat_proxy.tokens.scripts import TOKENS_MASK, scaled
 from chat_proxy.tokens.token_counter import TokenCounter
-from chat_proxy.tokens.tools import schema_profile, tool_choice_tokens, tools_profile
+from chat_proxy.tokens.tools import Definitions, definitions_profile
 
 Fields = dict[str, Any]
 
 _RESULT: Final[tuple[PieceKind, ...]] = ("tool_result", "id")
 _MAY_HOLD_MEDIA: Final = (list, dict)
+_NO_SIZE: Final = Size(0, 0)
 _NO_TEXTS: Final[dict[PieceKind, int]] = dict.fromkeys(get_args(PieceKind), 0)
 _NO_MEDIA: Final[dict[MediaKind, int]] = dict.fromkeys(get_args(MediaKind), 0)
 
@@ -41,6 +43,8 @@ class RequestCount(NamedTuple):
     """The profile of all texts: their tokens by script class (`tokens/scripts.py`)."""
     image_cells: int = 0
     """The 28 px cells of the images whose model family is unknown."""
+    image_sizes: tuple[Size, ...] = ()
+    """The sizes of images whose family is unknown or uncertain; zeros if they cannot be read."""
 
     @property
     def messages(self) -> list[int]:
@@ -72,19 +76,6 @@ class RequestCount(NamedTuple):
 
 
 NOTHING_COUNTED: Final = RequestCount()
-
-
-class Definitions(NamedTuple):
-    """What a request defines besides its messages, as the client sent it."""
-
-    tools: object = None
-    tool_choice: object = None
-    response_format: object = None
-    are_led: bool = False
-    """Whether there is a system or developer message."""
-
-
-NOTHING_DEFINED: Final = Definitions()
 
 
 def count_request(
@@ -124,7 +115,7 @@ def count_within(
     each = tally.add(messages, max_cold_chars)
     if each is None:
         return None
-    tools, frame = _definitions(definitions, counter, rules)
+    tools, frame = definitions_profile(definitions, counter, rules)
     return tally.count(each, known, is_guess, tools, frame)
 
 
@@ -141,23 +132,6 @@ def count_messages(
     tally = _Tally(counter, rules)
     each = tally.add(messages, max_cold_chars)
     return None if each is None else tally.count(each, known, is_guess)
-
-
-def _definitions(
-    definitions: Definitions, counter: TokenCounter, rules: CountingRules
-) -> tuple[int, int]:
-    """Return the profile of tools and schema, and the tokens of the frame around the reply."""
-    frame = rules.reply_tokens
-    if not definitions.tools and definitions.response_format is None:
-        return 0, frame
-    profile = tools_profile(definitions.tools, counter, rules.tools_style)
-    if profile and rules.tools_style == "typescript":
-        profile += tool_choice_tokens(definitions.tool_choice, counter)
-        if definitions.are_led:
-            frame -= 4  # the definitions are then part of that message
-    if definitions.response_format is not None and rules.renders_schema:
-        profile += schema_profile(definitions.response_format, counter)
-    return profile, frame
 
 
 def media_tokens(medium: Media, rules: CountingRules) -> int:
@@ -177,12 +151,22 @@ def media_tokens(medium: Media, rules: CountingRules) -> int:
 class _Tally:
     """Sums by kind over the messages of one request."""
 
-    __slots__ = ("_cells", "_counter", "_kinds", "_media", "_overhead", "_rules", "_text")
+    __slots__ = (
+        "_counter",
+        "_kinds",
+        "_media",
+        "_overhead",
+        "_rules",
+        "_searches_family",
+        "_sizes",
+        "_text",
+    )
 
     def __init__(self, counter: TokenCounter, rules: CountingRules) -> None:
         self._text = 0  # a profile, as the values of `_kinds` are
         self._overhead = 0
-        self._cells = 0
+        self._sizes: tuple[Size, ...] = ()
+        self._searches_family = rules.learns_images or rules.image_family is None
         self._kinds: dict[PieceKind, int] | None = None
         self._media: dict[MediaKind, int] = _NO_MEDIA
         self._counter = counter
@@ -220,7 +204,9 @@ class _Tally:
             known.overhead + self._overhead + frame,
             is_guess or known.is_guess,
             known.scripts + text + sum(kinds.values()) + tools,
-            known.image_cells + self._cells,
+            known.image_cells
+            + sum(map(cells_of, self._sizes)) * (self._rules.image_family is None),
+            (*known.image_sizes, *self._sizes),
         )
 
     def add(
@@ -306,7 +292,8 @@ class _Tally:
             if self._media is _NO_MEDIA:
                 self._media = _NO_MEDIA.copy()
             self._media[medium.kind] += tokens
-            if medium.kind == "image" and self._rules.image_family is None and medium.is_inline:
-                self._cells += image_cells(medium.data)
+            if medium.kind == "image" and self._searches_family:
+                size = image_size(medium.data) if medium.is_inline else None
+                self._sizes = (*self._sizes, size or _NO_SIZE)
             total += tokens
         return total

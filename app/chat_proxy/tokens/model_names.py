@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 _OPEN_ROUTER_VARIANTS: Final = ("free", "beta", "nitro", "floor", "thinking", "extended", "online")
+_MAX_PATH_CHARS: Final = 512
 _FINE_TUNED = re.compile(r"ft:([^:]+):.*")
 
 
@@ -16,6 +17,19 @@ def plain_name(model: str) -> str:
     name = name.rstrip("/").rpartition("/")[2]
     bare, _, variant = name.rpartition(":")
     return bare if variant in _OPEN_ROUTER_VARIANTS else name
+
+
+def base_names(bases: tuple[str, ...]) -> list[str]:
+    """Return the names that bases may contain: each part of a path, the last one first.
+
+    A model in a cache of Hugging Face lies in `models--Qwen--Qwen2-VL-7B-Instruct/snapshots/0123`.
+    """
+    return [
+        part.rpartition("--")[2]
+        for base in bases
+        for part in reversed(base[-_MAX_PATH_CHARS:].split("/"))
+        if part
+    ]
 
 
 def is_local_tag(name: str) -> bool:

@@ -1,7 +1,7 @@
 """Counting rules by model and server: encoding, template overhead, media and tools."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -12,7 +12,7 @@ from chat_proxy.tokens.calibration.vocabularies import (
     vocabulary_of,
 )
 from chat_proxy.tokens.images.tokens import DEFAULT_IMAGE_TOKENS, image_family_of, is_image_family
-from chat_proxy.tokens.model_names import plain_name
+from chat_proxy.tokens.model_names import base_names, plain_name
 from chat_proxy.tokens.tiktoken_counter import ENCODINGS
 
 ToolsStyle = Literal["json", "typescript"]
@@ -43,6 +43,8 @@ class CountingRules:
     image_family: str | None = None
     image_tokens: int = DEFAULT_IMAGE_TOKENS
     """Tokens of an image of unknown size or family."""
+    learns_images: bool = False
+    """Whether the family was found by the upstream's reports and is tested by further ones."""
     document_tokens: int = 3_000
     audio_tokens: int = 1_000
     video_tokens: int = 8_000
@@ -84,6 +86,22 @@ def rules_for(
         image_tokens=image_tokens,
         vocabulary=vocabulary,
     )
+
+
+def refined(
+    rules: CountingRules, bases: tuple[str, ...], *, keeps_digits: bool = False
+) -> CountingRules:
+    """Return the rules with what the names of the model's bases tell, if its own tells nothing.
+
+    `keeps_digits` leaves numbers as the encoding has them.
+    """
+    names = base_names(bases)
+    vocabulary = rules.vocabulary or next(filter(None, map(vocabulary_of, names)), UNKNOWN)
+    family = rules.image_family or next(filter(None, map(image_family_of, names)), None)
+    if (vocabulary, family) == (rules.vocabulary, rules.image_family):
+        return rules
+    digits = rules.single_digits or (splits_digits(vocabulary) and not keeps_digits)
+    return replace(rules, vocabulary=vocabulary, image_family=family, single_digits=digits)
 
 
 _OPENAI_RULES: Final = CountingRules(message_tokens=4, tools_style="typescript", vocabulary=EXACT)

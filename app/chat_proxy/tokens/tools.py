@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
-from chat_proxy.tokens.overheads import ToolsStyle
+from chat_proxy.tokens.overheads import CountingRules, ToolsStyle
 from chat_proxy.tokens.scripts import TOKENS_MASK
 from chat_proxy.tokens.token_counter import TokenCounter
 
@@ -20,6 +20,36 @@ _PLAIN_TYPES: Final = {
     "boolean": "boolean",
     "null": "null",
 }
+
+
+class Definitions(NamedTuple):
+    """What a request defines besides its messages, as the client sent it."""
+
+    tools: object = None
+    tool_choice: object = None
+    response_format: object = None
+    are_led: bool = False
+    """Whether there is a system or developer message."""
+
+
+NOTHING_DEFINED: Final = Definitions()
+
+
+def definitions_profile(
+    definitions: Definitions, counter: TokenCounter, rules: CountingRules
+) -> tuple[int, int]:
+    """Return the profile of tools and schema, and the tokens of the frame around the reply."""
+    frame = rules.reply_tokens
+    if not definitions.tools and definitions.response_format is None:
+        return 0, frame
+    profile = tools_profile(definitions.tools, counter, rules.tools_style)
+    if profile and rules.tools_style == "typescript":
+        profile += tool_choice_tokens(definitions.tool_choice, counter)
+        if definitions.are_led:
+            frame -= 4  # the definitions are then part of that message
+    if definitions.response_format is not None and rules.renders_schema:
+        profile += schema_profile(definitions.response_format, counter)
+    return profile, frame
 
 
 def tools_tokens(tools: object, counter: TokenCounter, style: ToolsStyle) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -11,7 +11,7 @@ import orjson
 from chat_proxy.caches import LruCache
 from chat_proxy.errors import UpstreamError, UpstreamFirstByteTimeout
 from chat_proxy.http.headers import RawHeaders
-from chat_proxy.registry.listing import read_kind, read_windows
+from chat_proxy.registry.listing import read_bases, read_kind, read_windows
 from chat_proxy.tokens.overheads import UpstreamKind
 from chat_proxy.upstream.client import Upstream
 
@@ -26,15 +26,18 @@ _Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What an upstream reports about itself: its models' windows and its kind of server."""
+    """What an upstream reports about itself: its models' windows and bases, its kind of server."""
 
     windows: Mapping[str, int]
     kind: UpstreamKind
+    bases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The models that a model is made from, by its name."""
 
     def updated_by(self, newer: "Listing") -> "Listing":
         """Return both as one; what the newer one does not say stays known."""
         kind = self.kind if newer.kind == "unknown" else newer.kind
-        return Listing({**self.windows, **newer.windows}, kind)
+        bases = {**self.bases, **newer.bases}
+        return Listing({**self.windows, **newer.windows}, kind, bases)
 
 
 UNKNOWN_LISTING = Listing({}, "unknown")
@@ -144,7 +147,7 @@ class Windows:
             document = orjson.loads(response.content)
         except orjson.JSONDecodeError:
             raise UpstreamError("The upstream's list of models is not JSON.") from None
-        return Listing(read_windows(document), read_kind(document))
+        return Listing(read_windows(document), read_kind(document), read_bases(document))
 
     async def _refresh(self, base_url: str, credentials: RawHeaders, asker: _Asker) -> None:
         """Refresh a listing; without an answer, keep the old one and ask again soon."""

@@ -55,7 +55,7 @@ _NUMBER = "[0-9][0-9,]{0,19}"
 # "about" an estimate. The first match is taken, so patterns with more numbers come first.
 # "At least 1, got -1" is left out: -1 is how some clients ask for output without a limit.
 _SENTENCES = r"""
-max_(?:completion_)?tokens=<output> cannot be greater than max_model_len=<limit>
+max_(?:completion_|output_)?tokens=<output> cannot be greater than max_model_len=<limit>
 maximum context length is <limit> tokens\. however, you requested <output> output tokens and your
   prompt contains (?:<prompt> input tokens)?
 maximum context length is <limit> tokens\. however, your
@@ -74,11 +74,12 @@ prompt \(length <prompt>\) (?:plus the number of requested output tokens \(at le
   than the maximum model length of <limit>
 input length \(<prompt>\) exceeds (?:the )?model's maximum context length \(<limit>\)
 engine prompt length <prompt> exceeds the max_model_len <limit>
-max_(?:completion_)?tokens must be at least 1, got (?P<left>0|-[2-9]|-[1-9][0-9]{1,9})\b
+max_(?:completion_|output_)?tokens must be at least 1, got (?P<left>0|-[2-9]|-[1-9][0-9]{1,9})\b
 input tokens exceed the configured limit of <input_limit> tokens\. your messages resulted in
   <prompt> tokens
 input tokens exceed the configured limit of <input_limit>
-request \(<prompt> tokens\) exceeds the available context size \(<limit> tokens\)
+request \(<prompt> tokens\) exceeds the available context size \(<limit>(?: tokens)?\)
+prompt too long: <prompt> tokens exceeds (?:the )?max(?:imum)? context window of <limit>
 loaded with context length of only <limit> tokens
 input \(<prompt> tokens\) is longer than the model's context length \(<limit> tokens\)
 maximum context length of <limit> tokens\. you requested a total of # tokens: <prompt> tokens from
@@ -101,7 +102,7 @@ maximum context length (?:is|of) <limit> tokens
 maximum context length (?:is|of) -?[0-9]
 longer than the maximum model length of <limit>
 context length is only <limit> tokens
-available context size \(<limit> tokens\)
+available context size \(<limit>(?: tokens)?\)
 exceed(?:s|ed)? (?:the |this |max |maximum |model's |model |available ){0,4}context
   (?:length|window|limit|size)\b
 (?:longer|greater) than the (?:model's )?context length

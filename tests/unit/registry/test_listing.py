@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.registry.listing import read_windows
+from chat_proxy.registry.listing import read_bases, read_windows
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -51,9 +51,58 @@ def test_what_a_model_was_trained_for_is_no_window() -> None:
     assert read_windows(answer({"id": "gguf", "meta": {"n_ctx_train": 131_072}})) == {}
 
 
-@pytest.mark.parametrize("field", ["context_length", "context_window", "max_context_length"])
+@pytest.mark.parametrize(
+    "field",
+    [
+        "context_length",
+        "context_window",
+        "max_context_length",
+        "max_input_tokens",
+        "n_ctx",
+        "max_total_tokens",
+    ],
+)
 def test_gateways_have_names_of_their_own_for_the_window(field: str) -> None:
     assert read_windows(answer({"id": "a", field: 131_072})) == {"a": 131_072}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"id": "a", "model_info": {"max_input_tokens": 8192, "max_output_tokens": 1024}},
+        {"id": "a", "meta": {"n_ctx_slot": 8192, "n_ctx": 32_768}},
+        {"id": "a", "details": {"context_length": 8192}},
+        {"id": "a", "context_length": 8192, "top_provider": {"context_length": 4096}},
+        {"id": "a", "max_total_tokens": 8192, "max_input_tokens": 8000},
+        {"id": "a", "max_model_len": None, "max_input_tokens": "8192"},
+    ],
+    ids=["LiteLLM", "llama.cpp, one slot", "Ollama", "OpenRouter", "TGI", "a gateway to vLLM"],
+)
+def test_each_server_has_its_own_place_for_the_window(model: dict[str, object]) -> None:
+    assert read_windows(answer(model)) == {"a": 8192}
+
+
+def test_the_model_behind_a_served_name_is_told() -> None:
+    given_answer = answer(
+        {"id": "local", "root": "Qwen/Qwen2-VL-7B-Instruct", "parent": None},
+        {"id": "sql", "root": "/adapters/sql", "parent": "local"},
+        {"id": "plain", "root": "plain"},
+        {"id": "a", "parent": "b"},
+        {"id": "b", "parent": "a"},
+    )
+
+    assert read_bases(given_answer) == {
+        "local": ("Qwen/Qwen2-VL-7B-Instruct",),
+        "sql": ("local", "/adapters/sql", "Qwen/Qwen2-VL-7B-Instruct"),
+        "a": ("b",),
+        "b": ("a",),
+    }
+
+
+def test_a_long_chain_of_bases_ends() -> None:
+    chain = answer(*({"id": f"m{n}", "parent": f"m{n + 1}"} for n in range(100)))
+
+    assert len(read_bases(chain)["m0"]) <= 9
 
 
 def test_the_loaded_window_counts_more_than_the_largest_possible() -> None:

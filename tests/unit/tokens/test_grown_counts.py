@@ -12,10 +12,11 @@ from chat_proxy.chat.body.request import ChatRequest, PrefixedRequest, RequestLi
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.proxy.sizing import tokenizers as counting
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers
-from chat_proxy.tokens.counter import Definitions, RequestCount, count_request, count_within
+from chat_proxy.tokens.counter import RequestCount, count_request, count_within
 from chat_proxy.tokens.overheads import CountingRules, rules_for
 from chat_proxy.tokens.tiktoken_counter import TiktokenCounter
 from chat_proxy.tokens.token_counter import TokenCounter
+from chat_proxy.tokens.tools import Definitions
 from tests.unit.chat.shapes import turn
 
 Fields = dict[str, Any]

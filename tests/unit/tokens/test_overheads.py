@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.tokens.overheads import UpstreamKind, rules_for
+from chat_proxy.tokens.overheads import UpstreamKind, refined, rules_for
 from chat_proxy.tokens.tiktoken_counter import ENCODINGS
 
 
@@ -119,6 +119,34 @@ def test_openai_and_open_weight_models_are_framed_differently(
     assert (rules.tools_style, rules.message_tokens, rules.vocabulary) == (style, frame, vocabulary)
     assert rules.reply_tokens == 3
     assert rules.renders_schema == (style == "typescript")
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "Qwen/Qwen2-VL-7B-Instruct",
+        "/models/Qwen2-VL-7B-Instruct/",
+        "/root/.cache/huggingface/hub/models--Qwen--Qwen2-VL-7B-Instruct/snapshots/0123abc",
+    ],
+)
+def test_a_name_that_tells_nothing_is_read_from_the_models_base(base: str) -> None:
+    rules = refined(rules_for("local", "vllm"), ("adapter", base))
+
+    assert rules.image_family == "qwen2-vl"
+    assert rules.vocabulary == "qwen"
+    assert rules.single_digits
+
+
+def test_an_encoding_of_the_registry_keeps_its_numbers() -> None:
+    rules = rules_for("local", "vllm", encoding="cl100k_base")
+
+    assert not refined(rules, ("Qwen/Qwen3-8B",), keeps_digits=True).single_digits
+
+
+def test_the_models_own_name_counts_more_than_its_base() -> None:
+    rules = refined(rules_for("my-llama-3-merge", "vllm"), ("Qwen/Qwen3-8B",))
+
+    assert rules.vocabulary == "llama3"
 
 
 @given(st.text(max_size=80))

@@ -58,6 +58,22 @@ VLLM = [
         Overflow(output_left=0),
     ),
     Case(
+        "0.32 on the Responses wire, prompt as long as the window",
+        400,
+        vllm("max_output_tokens must be at least 1, got 0. (parameter=max_output_tokens, value=0)"),
+        Overflow(output_left=0),
+    ),
+    Case(
+        "0.32 on the Responses wire, more output than window",
+        400,
+        vllm(
+            "max_output_tokens=5000 cannot be greater than max_model_len=2048. Please request"
+            " fewer output tokens. (parameter=max_output_tokens, value=5000)",
+            "max_output_tokens",
+        ),
+        told(2048, None, 5000, alone=True),
+    ),
+    Case(
         "before 0.18, prompt longer than the window",
         400,
         vllm("max_tokens must be at least 1, got -7584. (parameter=max_tokens, value=-7584)"),
@@ -325,6 +341,18 @@ OPENAI = [
 ]
 
 OTHERS = [
+    Case(
+        "oMLX",
+        400,
+        error("Prompt too long: 9000 tokens exceeds max context window of 4096 tokens"),
+        told(4096, 9000),
+    ),
+    Case(
+        "LocalAI",
+        500,
+        error("request (9000 tokens) exceeds the available context size (4096)"),
+        told(4096, 9000),
+    ),
     Case(
         "llama.cpp",
         400,

@@ -77,6 +77,7 @@ def tokens_of(measured: Measured) -> dict[str, Any]:
         "by_script": by_class(measured.counted),
         "encoding": measured.rules.encoding,
         "single_digits": measured.rules.single_digits,
+        "image_family": measured.rules.image_family,
         "is_guess": measured.counted.is_guess,
         "calibration": calibration_of(measured),
     }

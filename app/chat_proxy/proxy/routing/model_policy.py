@@ -14,7 +14,7 @@ from chat_proxy.compaction.stages.order import StagePolicies
 from chat_proxy.proxy.routing.summary_policy import SummaryPolicy
 from chat_proxy.registry.model_card import ModelCard
 from chat_proxy.tokens.counter import RequestCount
-from chat_proxy.tokens.overheads import CountingRules, UpstreamKind, rules_for
+from chat_proxy.tokens.overheads import CountingRules, UpstreamKind, refined, rules_for
 
 REMEMBERED_RULES = 1_000
 
@@ -75,9 +75,11 @@ class ModelPolicies:
         """Return the model's policy."""
         return self._own.get(card.name, self._common)
 
-    def rules(self, card: ModelCard, model: str, kind: UpstreamKind) -> CountingRules:
+    def rules(
+        self, card: ModelCard, model: str, kind: UpstreamKind, bases: tuple[str, ...] = ()
+    ) -> CountingRules:
         """Return the counting rules of a model; the registry entry has priority."""
-        return self._rules(card.name, card.encoding, card.image_family, model, kind)
+        return self._rules(card.name, card.encoding, card.image_family, model, kind, bases)
 
     def _make_rules(
         self,
@@ -86,9 +88,10 @@ class ModelPolicies:
         image_family: str | None,
         model: str,
         kind: UpstreamKind,
+        bases: tuple[str, ...],
     ) -> CountingRules:
         policy = self._own.get(name, self._common)
-        return rules_for(
+        rules = rules_for(
             model,
             kind,
             encoding=encoding,
@@ -96,6 +99,7 @@ class ModelPolicies:
             default_encoding=policy.encoding,
             image_tokens=policy.image_tokens,
         )
+        return refined(rules, bases, keeps_digits=encoding is not None)
 
 
 def _plain(value: object) -> str:

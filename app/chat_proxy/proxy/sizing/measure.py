@@ -84,7 +84,8 @@ async def measure(
     model_sizing = await sizing.model_sizings.of(route, credentials)
     rules = model_sizing.rules
     calibration = await sizing.calibrations.of(route.base_url, route.model, rules.vocabulary)
-    count = await sizing.tokenizers.count(request, conversation, rules)
+    model_sizing = model_sizing.with_images_of(calibration.image_family)
+    count = await sizing.tokenizers.count(request, conversation, model_sizing.rules)
     return _measured(request, conversation, model_sizing, calibration, count, route)
 
 
@@ -97,6 +98,8 @@ def _measure_at_once(
     calibration = sizing.calibrations.known(route.base_url, route.model)
     if conversation is None or model_sizing is None or calibration is None:
         return None
+    if calibration.image_family is not None:
+        model_sizing = model_sizing.with_images_of(calibration.image_family)
     count = sizing.tokenizers.count_at_once(request, conversation, model_sizing.rules)
     if count is None:
         return None

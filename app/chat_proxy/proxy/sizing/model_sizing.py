@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chat_proxy.caches import BoundedDict
 from chat_proxy.http.headers import RawHeaders
@@ -27,6 +27,12 @@ class ModelSizing:
     window: Window | None
     news: int
     until: float
+
+    def with_images_of(self, family: str | None) -> "ModelSizing":
+        """Return the sizing with a family of images that was learned, if it has no other."""
+        if family is None or self.rules.image_family is not None:
+            return self
+        return replace(self, rules=replace(self.rules, image_family=family, learns_images=True))
 
 
 class ModelSizings:
@@ -74,7 +80,8 @@ class ModelSizings:
             discovered=listing.windows.get(route.model),
             learned=learned,
         )
-        rules = self._policies.rules(route.card, route.model, listing.kind)
+        bases = listing.bases.get(route.model, ())
+        rules = self._policies.rules(route.card, route.model, listing.kind, bases)
         until = min(
             self._clock() + LOOK_SECONDS, self._windows.good_until(route.base_url, credentials)
         )

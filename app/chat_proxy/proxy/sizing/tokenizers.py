@@ -14,8 +14,6 @@ from chat_proxy.proxy.lifecycle.fair_slots import FairSlots
 from chat_proxy.telemetry.logs import WARNING, log
 from chat_proxy.tokens.counter import (
     NOTHING_COUNTED,
-    NOTHING_DEFINED,
-    Definitions,
     Fields,
     RequestCount,
     count_messages,
@@ -24,6 +22,7 @@ from chat_proxy.tokens.counter import (
 from chat_proxy.tokens.overheads import CountingRules
 from chat_proxy.tokens.tiktoken_counter import SaltedCounter, TiktokenCounter
 from chat_proxy.tokens.token_counter import TokenCounter
+from chat_proxy.tokens.tools import NOTHING_DEFINED, Definitions
 
 INLINE_BYTES = 1024 * 1024
 INLINE_MESSAGES = 2_000

@@ -19,6 +19,7 @@ from chat_proxy.tokens.calibration.covariance import (
     is_covariance,
     loosened,
     updated,
+    variance_of,
 )
 from chat_proxy.tokens.calibration.factors import (
     ASCII,
@@ -33,8 +34,10 @@ from chat_proxy.tokens.calibration.factors import (
     counts_by_kind,
     prior_of,
 )
+from chat_proxy.tokens.calibration.image_family import Search
 from chat_proxy.tokens.calibration.vocabularies import UNKNOWN
 from chat_proxy.tokens.counter import RequestCount
+from chat_proxy.tokens.images.tokens import is_image_family
 
 Verdict = Literal["learned", "truncated", "implausible", "guess"]
 
@@ -82,6 +85,9 @@ class Calibration(NamedTuple):
     surprises: int = 0
     doubted: tuple[tuple[float, int], ...] = ()
     """Estimates and reports of the latest requests that looked truncated."""
+    image_search: Search = Search()
+    image_family: str | None = None
+    """The family that reports about images show, where the model's name shows none."""
 
     @classmethod
     def fresh(cls, vocabulary: str = UNKNOWN) -> Self:
@@ -100,23 +106,30 @@ class Calibration(NamedTuple):
         """Return how uncertain the estimate of a request is, as the square of a share of it."""
         counts = counts_by_kind(count)
         expected = max(1.0, dot(self.factors, counts))
-        return dot((dot(row, counts) for row in self.doubt), counts) / expected**2
+        return variance_of(self.doubt, counts) / expected**2
 
     def learn(self, count: RequestCount, prompt_tokens: object, cached_tokens: int = 0) -> Lesson:
         """Return the calibration updated with what the upstream reported for a counted request.
 
         Implausible reports are ignored: zero, far too many tokens, or so few that the upstream
-        dropped a part of the prompt or did not count what it had in its cache.
+        dropped a part of the prompt or did not count what it had in its cache. So is the count of
+        images that were counted before their family was found.
         """
-        if count.is_guess:
+        is_outdated = count.image_cells > 0 and self.image_family is not None
+        if count.is_guess or is_outdated:
             return Lesson(self, "guess")
         counts = counts_by_kind(count)
         if type(prompt_tokens) is not int or not 0 < prompt_tokens <= dot(MAX_FACTORS, counts):
             return Lesson(self, "implausible")
         expected = dot(self.factors, counts)
         fewest = self._fewest_plausible(expected, counts)
+        if count.image_sizes:
+            fewest = min(fewest, dot(self.factors, counts_by_kind(_texts_of(count))))
         if prompt_tokens >= fewest:
-            return Lesson(self._corrected(counts, prompt_tokens), "learned")
+            corrected = self._corrected(counts, prompt_tokens)
+            if count.image_sizes and not self.image_search.is_over:
+                corrected = self._with_family(corrected, count, prompt_tokens)
+            return Lesson(corrected, "learned")
         whole = prompt_tokens + cached_tokens
         if cached_tokens > 0 and fewest <= whole <= 1.4 * expected:
             return Lesson(self._corrected(counts, whole), "learned")
@@ -124,7 +137,7 @@ class Calibration(NamedTuple):
 
     def to_json(self) -> str:
         """Serialise the calibration for a store."""
-        stored = ("factors", "doubt", "noise", "lessons")
+        stored = ("factors", "doubt", "noise", "lessons", "image_family")
         return json.dumps({"version": VERSION} | {name: getattr(self, name) for name in stored})
 
     @classmethod
@@ -137,13 +150,16 @@ class Calibration(NamedTuple):
             factors = Factors(*_numbers(stored["factors"]))
             doubt = tuple(_numbers(row) for row in stored["doubt"])
             noise, lessons = map(float, (stored["noise"], stored["lessons"]))
+            family = stored["image_family"]
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
             return fresh
         if version != VERSION or not (_MIN_NOISE <= noise <= _MAX_NOISE and 0 <= lessons < 2**53):
             return fresh
         if factors != factors.bounded() or not is_covariance(doubt, _MOST_VARIANCE):
             return fresh
-        return cls(factors, doubt, noise, int(lessons))
+        if family is not None and not (type(family) is str and is_image_family(family)):
+            return fresh
+        return cls(factors, doubt, noise, int(lessons), image_family=family)
 
     def _fewest_plausible(self, expected: float, counts: Vector) -> float:
         """Return the fewest plausible tokens: what is not learned yet may cost far less."""
@@ -191,12 +207,35 @@ class Calibration(NamedTuple):
             own + step * part for own, part in zip(self.factors, cross_covariance, strict=True)
         ]
         unexplained = min(miss**2, variance) - estimate_variance
-        return type(self)(
-            Factors(*factors).bounded(),
-            updated(self.doubt, cross_covariance, variance, DRIFT, _LOOSE_VARIANCE),
-            self._updated_noise(unexplained / prompt_tokens**2),
-            self.lessons + 1,
-            surprises,
+        return self._replace(
+            factors=Factors(*factors).bounded(),
+            doubt=updated(self.doubt, cross_covariance, variance, DRIFT, _LOOSE_VARIANCE),
+            noise=self._updated_noise(unexplained / prompt_tokens**2),
+            lessons=self.lessons + 1,
+            surprises=surprises,
+            doubted=(),
+        )
+
+    def _with_family(self, corrected: Self, count: RequestCount, prompt_tokens: int) -> Self:
+        """Return the corrected calibration with the model family that its images show, if any.
+
+        What is known of texts tells what the images cost. The factors that were learned for images
+        of an unknown family do not apply to a known one.
+        """
+        counts = counts_by_kind(_texts_of(count))
+        tokens = prompt_tokens - dot(self.factors, counts)
+        deviation = sqrt(max(0.0, variance_of(self.doubt, counts)))
+        search = self.image_search.narrowed(count.image_sizes, tokens, deviation)
+        family = None if search.is_over else search.found or self.image_family
+        if family == self.image_family:
+            return corrected._replace(image_search=search)
+        images_only = [0.0] * KINDS
+        images_only[MEDIA] = images_only[CELLS] = 1.0
+        return corrected._replace(
+            factors=corrected.factors._replace(media=1.0, cells=0.0),
+            doubt=loosened(corrected.doubt, LOOSE, tuple(images_only)),
+            image_search=search,
+            image_family=family,
         )
 
     def _updated_noise(self, relative_variance: float) -> float:
@@ -205,6 +244,11 @@ class Calibration(NamedTuple):
             0.0, relative_variance
         )
         return min(_MAX_NOISE, max(_MIN_NOISE, sqrt(mixed)))
+
+
+def _texts_of(count: RequestCount) -> RequestCount:
+    """Return the count without the images, whose tokens are uncertain."""
+    return count._replace(images=0, image_cells=0)
 
 
 def _lie_on_rising_line(doubted: tuple[tuple[float, int], ...]) -> bool:

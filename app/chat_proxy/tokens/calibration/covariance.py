@@ -18,6 +18,11 @@ def dot(left: Iterable[float], right: Iterable[float]) -> float:
     return sum(products)
 
 
+def variance_of(matrix: Matrix, counts: Vector) -> float:
+    """Return the variance of a sum of values that are counted so often."""
+    return dot((dot(row, counts) for row in matrix), counts)
+
+
 def diagonal(variances: Sequence[float]) -> Matrix:
     """Return the covariance of independent values."""
     size = len(variances)

@@ -113,10 +113,10 @@ LOOSE: Final = _loose()
 def counts_by_kind(count: RequestCount) -> Vector:
     """Return what each factor is multiplied with in a request."""
     # Unpacked once: a tuple's field takes long to read, and every request is estimated.
-    _, text, reasoning, calls, results, tools, images, documents, audio, video, overhead, *rest = (
-        count
-    )
-    _, scripts, cells = rest
+    (
+        _, text, reasoning, calls, results, tools, images, documents, audio, video, overhead,
+        _, scripts, cells, _,
+    ) = count  # fmt: skip
     words = text + reasoning + calls + results + tools
     return (
         *by_script(scripts, words),

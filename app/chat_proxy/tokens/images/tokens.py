@@ -66,11 +66,8 @@ def image_tokens(data: str, detail: str | None, family: str | None, default: int
     return default if size is None else formula(size, detail)
 
 
-def image_cells(data: str) -> int:
-    """Return the 28 px cells of an image, to which most families' tokens are in proportion."""
-    size = image_size(data)
-    if size is None:
-        return 0
+def cells_of(size: Size) -> int:
+    """Return the 28 px cells of an image, to which many families' tokens are in proportion."""
     return min(_MAX_CELLS, ceil(size.width / _CELL) * ceil(size.height / _CELL))
 
 
