@@ -25,6 +25,7 @@ from chat_proxy.proxy.session.originals import Originals
 from chat_proxy.proxy.session.recognition.checkpoints import Checkpoints
 from chat_proxy.proxy.session.recognition.last_seen import LastSeen
 from chat_proxy.proxy.sizing.calibrations import Calibrations
+from chat_proxy.proxy.sizing.engine_counts import EngineCounts
 from chat_proxy.proxy.sizing.learned_windows import LearnedWindows
 from chat_proxy.proxy.sizing.measure import Sizing
 from chat_proxy.proxy.sizing.model_sizing import ModelSizings
@@ -75,6 +76,9 @@ def make_services(
         model_routes=ModelRoutes(registry, policies, destinations),
         windows=windows,
         sizing=sizing,
+        engine_counts=EngineCounts(
+            upstream, sizing.calibrations, enabled=settings.tokens.ask_engine
+        ),
         compaction=make_compaction(
             settings, store, archive, sizing.tokenizers, (upstream, windows, registry, metrics)
         ),

@@ -37,6 +37,7 @@ def settings(upstream_url: str = "http://127.0.0.1:1/v1", **sections: Any) -> Se
     sections.setdefault("registry", {"file": "/nonexistent/registry.json"})
     sections.setdefault("store", {"url": "memory:"})
     sections.setdefault("archive", {"files": False})
+    sections.setdefault("tokens", {"ask_engine": False})  # most fakes know only how to chat
     return Settings(_env_file=None, **sections)
 
 

@@ -140,6 +140,7 @@ async def prepare(
         services.metrics.skipped.labels("shape").inc()
         return OutgoingRequest(request.body)
     record_size(record, measured)
+    services.engine_counts.ask_later(request, route, measured, credentials)
     if measured.window is None:
         services.metrics.skipped.labels("window").inc()
     observes = record.mode == "observe"

@@ -12,6 +12,7 @@ from chat_proxy.proxy.routing.destinations import Destinations
 from chat_proxy.proxy.routing.model_policy import ModelPolicies
 from chat_proxy.proxy.routing.model_route import ModelRoutes
 from chat_proxy.proxy.routing.request_policy import RequestPolicy
+from chat_proxy.proxy.sizing.engine_counts import EngineCounts
 from chat_proxy.proxy.sizing.measure import Sizing
 from chat_proxy.registry.registry import ModelRegistry
 from chat_proxy.store.archive.archive import Archive
@@ -38,6 +39,7 @@ class Services:
     windows: Windows
 
     sizing: Sizing
+    engine_counts: EngineCounts
     compaction: CompactionServices
     forwarding: Forwarding
 
@@ -64,6 +66,7 @@ class Services:
         """Close everything, in the opposite order."""
         await self.chat_log.close()
         await self.compaction.summaries.jobs.close()
+        await self.engine_counts.close()
         await self.sizing.tokenizers.close()
         await self.sizing.calibrations.close()
         await self.sizing.learned_windows.close()

@@ -123,11 +123,13 @@ class Upstream:
         breaker.succeeded()
         return reply
 
-    async def fetch(self, method: str, url: str, headers: RawHeaders) -> httpx.Response:
+    async def fetch(
+        self, method: str, url: str, headers: RawHeaders, content: bytes | None = None
+    ) -> httpx.Response:
         """Return a small answer to a request of the proxy's own, read to its end."""
         headers = [*headers, (b"accept-encoding", b"identity")]
         try:
-            return await self._fetch(httpx.Request(method, url, headers=headers))
+            return await self._fetch(httpx.Request(method, url, headers=headers, content=content))
         except httpx.TransportError as error:
             raise our_error(error) from error
 

@@ -69,9 +69,7 @@ class Calibrations:
         lesson = calibration.learn(count, prompt_tokens, cached_tokens)
         self._known[key] = lesson.calibration
         if lesson.verdict == "learned":
-            if not self._unwritten:
-                self._write_behind.schedule()
-            self._unwritten[key] = lesson.calibration
+            self._keep(key, lesson.calibration)
         elif lesson.verdict == "truncated" and key not in self._truncating:
             self._truncating.put(key, True)
             log(
@@ -81,6 +79,19 @@ class Calibrations:
                 estimate=calibration.estimate(count),
                 prompt_tokens=prompt_tokens,
             )
+
+    def learn_exactly(self, base_url: str, model: str, count: RequestCount, tokens: int) -> None:
+        """Learn from the engine's own count of a request, which is believed as it is."""
+        key = (base_url, model)
+        calibration = self._known.get(key)
+        if calibration is not None:
+            self._keep(key, calibration.learn_exactly(count, tokens))
+
+    def _keep(self, key: Key, calibration: Calibration) -> None:
+        self._known[key] = calibration
+        if not self._unwritten:
+            self._write_behind.schedule()
+        self._unwritten[key] = calibration
 
     async def write(self) -> bool:
         """Write what is pending; what the store refuses is learned again."""

@@ -135,6 +135,13 @@ class Calibration(NamedTuple):
             return Lesson(self._corrected(counts, whole), "learned")
         return self._handle_low_report(counts, prompt_tokens)
 
+    def learn_exactly(self, count: RequestCount, tokens: int) -> Self:
+        """Return the calibration updated with an engine's own count, which is no outlier."""
+        counts = counts_by_kind(count)
+        if count.is_guess or not 0 < tokens <= dot(MAX_FACTORS, counts):
+            return self
+        return self._corrected(counts, tokens, is_believed=True)
+
     def to_json(self) -> str:
         """Serialise the calibration for a store."""
         stored = ("factors", "doubt", "noise", "lessons", "image_family")

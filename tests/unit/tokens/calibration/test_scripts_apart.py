@@ -158,3 +158,16 @@ def test_one_greeting_tells_what_the_template_adds(vocabulary: str, fixed: int) 
 
     chat = RequestCount(text=70, overhead=13, scripts=70)
     assert calibration.estimate(chat) == pytest.approx(70 * costs + 13 + fixed, rel=0.12)
+
+
+def test_an_engines_own_count_is_believed_as_it_is() -> None:
+    calibration = Calibration.fresh("qwen")
+    count = in_script("prose", 2_000)
+    for _ in range(10):
+        calibration = calibration.learn(count, real(count, COSTS["qwen"])).calibration
+
+    told = calibration.learn_exactly(count, 3_000)
+
+    assert told.estimate(count) > calibration.learn(count, 3_000).calibration.estimate(count)
+    assert calibration.learn_exactly(count, 10**9) is calibration
+    assert calibration.learn_exactly(count._replace(is_guess=True), 3_000) is calibration
