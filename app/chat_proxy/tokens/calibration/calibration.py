@@ -9,7 +9,7 @@ of texts.
 """
 
 import json
-from math import ceil, isfinite, sqrt
+from math import isfinite, sqrt
 from typing import Final, Literal, NamedTuple, Self
 
 from chat_proxy.tokens.calibration.covariance import (
@@ -44,7 +44,7 @@ Verdict = Literal["learned", "truncated", "implausible", "guess"]
 VERSION: Final = 2
 """The version of the stored form; others are ignored and learned anew."""
 
-_MIN_NOISE: Final = 0.02
+_MIN_NOISE: Final = 0.025
 _NOISE_TOKENS: Final = 3.0
 _MAX_NOISE: Final = 0.5
 _NOISE_LEARNING_RATE: Final = 0.15
@@ -100,7 +100,7 @@ class Calibration(NamedTuple):
         A message has at least one token besides half of its counted text.
         """
         least = count.text // 2 + max(1, len(count.profiles))
-        return max(ceil(dot(self.factors, counts_by_kind(count))), least)
+        return max(round(dot(self.factors, counts_by_kind(count))), least)
 
     def relative_variance(self, count: RequestCount) -> float:
         """Return how uncertain the estimate of a request is, as the square of a share of it."""
@@ -199,8 +199,10 @@ class Calibration(NamedTuple):
         """
         cross_covariance = [dot(row, counts) for row in self.doubt]
         estimate_variance = dot(cross_covariance, counts)
-        miss = prompt_tokens - dot(self.factors, counts)
-        variance = estimate_variance + (self.noise * prompt_tokens + _NOISE_TOKENS) ** 2
+        expected = dot(self.factors, counts)
+        miss = prompt_tokens - expected
+        noise = self.noise * max(0.0, min(expected, prompt_tokens)) + _NOISE_TOKENS
+        variance = estimate_variance + noise**2
         distance = abs(miss) / sqrt(variance)
         surprises = max(0, self.surprises - 1)
         if distance > _OUTLIER_DEVIATIONS and self.lessons and not is_believed:

@@ -69,7 +69,7 @@ _KNOWN: Final = Scripts(
     0.04, 0.15, 0.12, 0.10, 0.35, 0.10, 0.12, 0.12, 0.15, 0.15, 0.25, 0.15, 0.30, 0.15, 0.30
 )
 """How far a text may be from the known cost of its vocabulary, as a share of it."""
-_REST_KNOWN: Final = (0.03, 0.16, 0.3, 0.5, 0.1, 10_000.0, 225.0)
+_REST_KNOWN: Final = (0.03, 0.16, 0.3, 0.5, 0.1, 10_000.0, 100.0)
 _REST: Final = (0.03, 0.16, 0.3, 0.5, 0.25, 22_500.0, 2_500.0)
 DRIFT: Final = Factors._make((*[2e-5] * (KINDS - 3), 5e-6, 0.25, 0.05))
 """The variance that each report adds again, because languages and templates change."""
