@@ -2,21 +2,13 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Self
 
 from chat_proxy.caches import cached_once
 from chat_proxy.chat.body.prefixes import NOTHING, BodyPrefix
+from chat_proxy.chat.groups import Group, attachments_in, group_ends, groups_between
 from chat_proxy.chat.message import Message
 from chat_proxy.chat.message_features import MessageFeatures, is_list_of_objects, shape_of
-from chat_proxy.chat.texts import RESULT_ROLES
-
-
-class Group(NamedTuple):
-    """The messages `start:end` that stay together: one, or tool calls with their results."""
-
-    start: int
-    end: int
 
 
 class Turn(NamedTuple):
@@ -109,12 +101,17 @@ class Conversation:
     @cached_once
     def groups(self) -> tuple[Group, ...]:
         """Contiguous ranges over all messages, including any between a call and its result."""
-        return tuple(map(Group._make, pairwise((0, *self._group_ends))))
+        return groups_between(self._group_ends)
 
     @cached_once
     def turns(self) -> tuple[Turn, ...]:
         """Contiguous ranges over all messages after the instructions."""
-        return tuple(_turns(self.messages, self.groups, self.instructions))
+        return tuple(_turns(self.messages, self.groups, self.instructions, self.attachments))
+
+    @cached_once
+    def attachments(self) -> frozenset[int]:
+        """The indexes of user messages that only carry the media of tool results."""
+        return attachments_in(self.messages)
 
     @property
     def current_turn(self) -> Turn | None:
@@ -130,8 +127,7 @@ class Conversation:
     @cached_once
     def _group_ends(self) -> tuple[int, ...]:
         """The index at which each group ends."""
-        ends = enumerate(_furthest_ends(self.messages), 1)
-        return tuple(index for index, end in ends if end == index)
+        return group_ends(self.messages, self.attachments)
 
 
 class PrefixedConversation(Conversation):
@@ -213,75 +209,32 @@ def _turn_before(conversation: Conversation, end: int) -> Turn | None:
     return turns[index - 1] if index else None
 
 
-def _turns(messages: Sequence[Message], groups: Sequence[Group], first: int) -> Iterator[Turn]:
+def turns_by_role(conversation: Conversation) -> tuple[Turn, ...]:
+    """Return the turns by the roles alone: attachments of tool results begin a turn too."""
+    messages, none = conversation.messages, frozenset[int]()
+    groups = groups_between(group_ends(messages, none))
+    return tuple(_turns(messages, groups, conversation.instructions, none))
+
+
+def _turns(
+    messages: Sequence[Message],
+    groups: Sequence[Group],
+    first: int,
+    attachments: frozenset[int],
+) -> Iterator[Turn]:
     start = first
     users: list[int] = []
     for group in groups[first:]:
-        if messages[group.start].is_user:
-            if group.start > start and not messages[group.start - 1].is_user:
+        if messages[group.start].is_user and group.start not in attachments:
+            if group.start > start and not _is_user_at(group.start - 1, messages, attachments):
                 yield Turn(start, group.start, tuple(users))
                 start, users = group.start, []
             users.append(group.start)
         elif group.end > group.start + 2:
-            users += [index for index in range(*group) if messages[index].is_user]
+            users += [i for i in range(*group) if _is_user_at(i, messages, attachments)]
     if start < len(messages):
         yield Turn(start, len(messages), tuple(users))
 
 
-def _furthest_ends(messages: Sequence[Message]) -> Iterator[int]:
-    """Return, for each message, the end of the last tool result of it and those before it."""
-    ends = list(range(1, len(messages) + 1))
-    calls = _OpenCalls()
-    for index, message in enumerate(messages):
-        role = message.role
-        if role in RESULT_ROLES:
-            caller = calls.take(message.answers)
-            if caller is not None:
-                ends[caller] = index + 1
-        elif role == "assistant" and message.calls_tools:
-            calls.open(index, _keys_of_calls(message))
-        else:
-            calls.last = None
-    return accumulate(ends, max)
-
-
-def _keys_of_calls(message: Message) -> Sequence[str | None]:
-    """Return the ids of the calls, plus None if one has no id (legacy calls never have one)."""
-    ids = message.call_ids
-    calls: Any = message.fields.get("tool_calls")
-    if ids and len(ids) == len(calls) and not message.fields.get("function_call"):
-        return ids
-    return (*ids, None)
-
-
-class _OpenCalls:
-    """The calls without a result so far, found by id in constant time."""
-
-    def __init__(self) -> None:
-        self.last: int | None = None
-        """The index of the calling message whose results are being read; None after any other."""
-        self._waiting: dict[str | None, list[int]] = {}
-        self._newest: dict[str | None, int] = {}
-
-    def open(self, index: int, keys: Sequence[str | None]) -> None:
-        """Record a calling message and the ids of the results that it expects."""
-        self.last = index
-        for key in keys:
-            self._newest[key] = index
-            if key in self._waiting:
-                self._waiting[key].append(index)
-            else:
-                self._waiting[key] = [index]
-
-    def take(self, key: str | None) -> int | None:
-        """Return the index of the nearest message that still expects this result.
-
-        A second result for a call, or a result for a call without an id, belongs to the calling
-        message that it follows.
-        """
-        waiting = self._waiting.get(key)
-        if waiting and (key is not None or self.last in (None, waiting[-1])):
-            return waiting.pop()
-        if key is None or self.last in (self._newest.get(key), self._newest.get(None)):
-            return self.last
-        return None
+def _is_user_at(index: int, messages: Sequence[Message], attachments: frozenset[int]) -> bool:
+    return messages[index].is_user and index not in attachments

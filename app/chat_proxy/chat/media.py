@@ -19,12 +19,14 @@ _KIND_OF_TYPE: dict[str, MediaKind] = {
     "image_url": "image",
     "input_image": "image",
     "image": "image",
+    "image_embeds": "image",
     "video_url": "video",
     "input_video": "video",
     "video": "video",
     "input_audio": "audio",
     "audio_url": "audio",
     "audio": "audio",
+    "audio_embeds": "audio",
     "file": "document",
     "input_file": "document",
     "document": "document",
@@ -34,15 +36,26 @@ _KIND_OF_TYPE: dict[str, MediaKind] = {
 _PAYLOAD_KEYS = (
     "image_url",
     "image",
+    "image_embeds",
     "video_url",
     "video",
     "input_audio",
     "audio_url",
     "audio",
+    "audio_embeds",
     "file",
 )
 _PAYLOAD_OBJECT_KEYS = ("source", "resource", "input_image", "input_video", "input_file")
-_DATA_KEYS = ("url", "data", "file_data", "base64", "blob", "file_url")
+_DATA_KEYS = (
+    "url",
+    "data",
+    "file_data",
+    "base64",
+    "blob",
+    "file_url",
+    "image_embeds",
+    "audio_embeds",
+)
 _MIME_KEYS = ("media_type", "mimeType", "mime_type", "mediaType")
 _NAME_KEYS = ("filename", "file_name", "name", "title")
 _MIME_OF_SUFFIX = {

@@ -27,11 +27,17 @@ class VisionSettings(Section):
     """What is kept of a conversation with images."""
 
     truncate_history: bool = True
-    """Drop older turns if the conversation contains an image."""
+    """Drop older turns if the user brings an image in the current turn."""
     keep_system: bool = True
     """When dropping turns, keep system and developer messages."""
     keep_last_n_turns: Count = 0
     """When dropping turns, how many to keep before the current one."""
+    follow_ups: Annotated[Literal["keep", "truncate"], InAnyCase] = "keep"
+    """What happens if there are images, but none from the user in the current turn. `keep`: all
+    text stays, and older images give way only if the window needs it; `truncate`: an image anywhere
+    in the request drops older turns."""
+    keep_last_images: Count = 1
+    """How many of the newest images stay when older ones give way."""
 
 
 class MediaSettings(Section):

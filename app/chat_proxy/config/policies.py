@@ -88,7 +88,10 @@ def stage_policies(settings: Settings) -> StagePolicies:
     vision, tools = settings.vision, settings.tools
     return StagePolicies(
         LimitVisionHistoryPolicy(
-            vision.truncate_history, vision.keep_system, vision.keep_last_n_turns
+            vision.truncate_history,
+            vision.keep_system,
+            vision.keep_last_n_turns,
+            vision.follow_ups == "truncate",
         ),
         StripMediaPolicy(settings.media.strip),
         TruncateToolOutputPolicy(
@@ -114,6 +117,7 @@ def ageing_policy(settings: Settings) -> AgeingPolicy:
         keep_results=prune.keep_results,
         keep_user_media=prune.keep_user_media,
         keep_tool_media=prune.keep_tool_media,
+        keep_images=settings.vision.keep_last_images,
         old_max_bytes=settings.tools.old_max_bytes,
         exempt_tools=frozenset(settings.tools.exempt),
         is_protect_literal="protect_tokens" in prune.model_fields_set,

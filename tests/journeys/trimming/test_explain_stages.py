@@ -21,7 +21,7 @@ SHOWN: list[Fields] = [
     system(),
     user([text("Look"), photo(1)]),
     says("Nice."),
-    user("Read it"),
+    user([text("Read it"), photo(2)]),
     calls("1"),
     result("1", LONG),
 ]
@@ -115,7 +115,7 @@ async def test_a_blind_models_notes_are_told(tmp_path: Path) -> None:
         told = await explained(met, SHOWN[:4])
 
     assert [stage["stage"] for stage in told["compaction"]["stages"]] == ["strip_media"]
-    assert [after["change"] for after in afters(told)] == ["kept", "changed", "kept", "kept"]
+    assert [after["change"] for after in afters(told)] == ["kept", "changed", "kept", "changed"]
     assert afters(told)[1]["tokens"] < told["messages"][1]["tokens"]
 
 

@@ -122,6 +122,24 @@ async def test_the_newest_result_the_media_and_a_skills_words_stay() -> None:
     assert asked.messages[-2:] == given[-2:]
 
 
+async def test_images_stay_beside_the_line_of_an_old_result() -> None:
+    clock = Clock()
+    messages = [system()]
+    for number in range(5):
+        messages += turn(str(number), [text(output(2_000, number)), picture(number)])
+
+    async with fake() as model, client_at(model, clock) as client:
+        await client.ask([*messages, user("next")])
+        clock.move(61)
+        asked = await client.ask(grown([*messages, user("next")], "later"))
+
+    assert asked.stages == ["age_tool_output"]
+    for before, after in zip(results_of(messages), results_of(asked.messages), strict=True):
+        assert after[-1] == before[-1]
+        assert len(after) == len(before)
+    assert is_line(results_of(asked.messages)[0][0]["text"])
+
+
 async def test_a_protected_result_does_not_take_the_place_of_the_newest_other() -> None:
     """What stays anyway must not count among the newest that are to be kept."""
     clock = Clock()

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 LONG = "a long line of output\n" * 5_000
 OLD_TURN = [user([text("Look"), photo(1)]), calls("1"), result("1", LONG), says("Nice.")]
-NEW_TURN = [user("Again"), calls("2"), result("2", LONG)]
+NEW_TURN = [user([text("Again"), photo(2)]), calls("2"), result("2", LONG)]
 BODY = b" " + chat_body(messages=[system(), *OLD_TURN, *NEW_TURN]) + b"\n"
 STAGES = "limit_vision_history,truncate_tool_output"
 
@@ -232,7 +232,7 @@ async def test_a_models_own_limit_of_tool_results_holds_for_it_alone(tmp_path: P
 
 async def test_a_models_own_number_of_turns_holds_for_it_alone(tmp_path: Path) -> None:
     own = {"name": "keeps", "aliases": ["k"], "overrides": {"vision_keep_last_n_turns": 1}}
-    turns = [user([image()]), says("one"), user([image()]), says("two"), user("And?")]
+    turns = [user([image()]), says("one"), user([image()]), says("two"), user([image()])]
     async with trimming(registry=registry_file(tmp_path, own)) as met:
         for name, kept in (("keeps", 3), ("k", 3), ("fake", 1)):
             await post(met.client, body_for(name, *turns))

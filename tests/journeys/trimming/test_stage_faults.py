@@ -85,7 +85,7 @@ MESSAGES: list[Fields] = [
     system(),
     user([text("Look"), photo(1)]),
     says("Nice."),
-    user(SECRET),
+    user([text(SECRET), photo(2)]),
     calls("1"),
     result("1", LONG),
 ]

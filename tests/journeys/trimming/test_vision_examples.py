@@ -33,6 +33,8 @@ pytestmark = pytest.mark.anyio
 
 SYSTEM = system("You describe photos.")
 ANSWER = says("A red bicycle.")
+OLD = {"follow_ups": "truncate"}
+"""An image anywhere in the request drops older turns."""
 
 
 def asks(words: str, *photos: Fields) -> Fields:
@@ -84,11 +86,22 @@ async def test_the_hundredth_image_costs_as_much_as_the_first() -> None:
     assert sizes(hundredth)[1] == sizes(first)[1]
 
 
+async def test_one_image_is_discussed_for_as_long_as_there_is_room() -> None:
+    shown = asks("What is this?", photo(1))
+    follow_ups = [user("Which make?"), user("How old?"), user("Still built?")]
+    history = [SYSTEM, shown]
+    async with trimming() as met:
+        for question in follow_ups:
+            history += [ANSWER, question]
+
+            assert await passes(met, chat_body(messages=history))
+
+
 @pytest.mark.parametrize("keep", [0, 2])
-async def test_one_image_is_discussed_for_as_many_turns_as_are_kept(keep: int) -> None:
+async def test_old_one_image_is_discussed_for_as_many_turns_as_are_kept(keep: int) -> None:
     shown = asks("What is this?", photo(1))
     make, age, built = user("Which make?"), user("How old?"), user("Still built?")
-    async with trimming(vision={"keep_last_n_turns": keep}) as met:
+    async with trimming(vision={"keep_last_n_turns": keep, **OLD}) as met:
         one = await sent_on(met, SYSTEM, shown)
         two = await sent_on(met, SYSTEM, shown, ANSWER, make)
         three = await sent_on(met, SYSTEM, shown, ANSWER, make, ANSWER, age)
@@ -191,7 +204,7 @@ async def test_the_request_line_says_how_many_messages_went() -> None:
 async def test_instructions_stay_wherever_they_stand() -> None:
     """BUGS 23: the system prompt is never dropped."""
     late = system("Output of ls: a.txt")
-    shown, now = asks("This?", photo(1)), user("And?")
+    shown, now = asks("This?", photo(1)), asks("And?", photo(2))
     async with trimming() as met:
         kept = await sent_on(met, SYSTEM, developer(), shown, ANSWER, late, now)
 
@@ -199,7 +212,7 @@ async def test_instructions_stay_wherever_they_stand() -> None:
 
 
 async def test_instructions_go_only_if_the_setting_says_so() -> None:
-    shown, now = asks("This?", photo(1)), user("And?")
+    shown, now = asks("This?", photo(1)), asks("And?", photo(2))
     async with trimming(vision={"keep_system": False}) as met:
         kept = await sent_on(met, SYSTEM, shown, ANSWER, now)
 
@@ -216,7 +229,12 @@ async def test_tool_groups_inside_turns_stay_whole() -> None:
     """BUGS 38: the current question and its steps are what they were."""
     old = [asks("Look", photo(1)), calls("a"), result("a", [photo(2)]), ANSWER]
     kept = [user("Twice"), calls("b", "c"), result("c"), result("b"), ANSWER]
-    now = [user("Again"), calls("d", "e"), result("e", [text("here"), photo(3)]), result("d")]
+    now = [
+        asks("Again", photo(4)),
+        calls("d", "e"),
+        result("e", [text("here"), photo(3)]),
+        result("d"),
+    ]
     async with trimming(vision={"keep_last_n_turns": 1}) as met:
         received = await sent_on(met, SYSTEM, *old, *kept, *now)
 
@@ -256,14 +274,23 @@ KINDS_OF_IMAGES: list[Any] = [
     {"type": "input_image", "image_url": "https://example.org/a.png"},
     {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
     {"type": "video_url", "video_url": {"url": "https://example.org/a.mp4"}},
-    {"type": "tool_result", "content": [photo(1)]},
+    {"type": "video", "video": ["data:image/png;base64,AAAA"]},
+    {"type": "image_embeds", "image_embeds": "AAAA"},
+    {"image_embeds": {"image_embeds": "AAAA", "image_grid_thw": "AAAA"}},
 ]
 
 
-async def test_an_image_of_any_form_counts_wherever_it_stands() -> None:
-    now = user("And?")
+async def test_an_image_of_any_form_that_the_user_brings_drops_older_turns() -> None:
+    earlier = [user("Before"), says("Well.")]
     async with trimming() as met:
         for part in KINDS_OF_IMAGES:
+            assert await sent_on(met, SYSTEM, *earlier, user([part])) == [SYSTEM, user([part])]
+
+
+async def test_old_an_image_of_any_form_counts_wherever_it_stands() -> None:
+    now = user("And?")
+    async with trimming(vision=OLD) as met:
+        for part in [*KINDS_OF_IMAGES, {"type": "tool_result", "content": [photo(1)]}]:
             by_user = await sent_on(met, SYSTEM, user([part]), ANSWER, now)
             by_tool = await sent_on(met, user(), calls("a"), result("a", [part]), ANSWER, now)
 

@@ -48,6 +48,9 @@ FORMS: list[tuple[Any, str, str, str, bool]] = [
     ),
     ({"type": "video", "video": ["QQ", "QUI"]}, "video", "video/unknown", "QQ", True),
     ({"type": "video", "video": [1]}, "video", "video/unknown", "", False),
+    ({"type": "image_embeds", "image_embeds": "QQ"}, "image", "image/unknown", "QQ", True),
+    ({"image_embeds": {"image_embeds": "QQ"}}, "image", "image/unknown", "QQ", True),
+    ({"type": "audio_embeds", "audio_embeds": "QQ"}, "audio", "audio/unknown", "QQ", True),
     (
         {"type": "input_video", "input_video": {"data": "QQ", "format": "webm"}},
         "video",

@@ -190,7 +190,7 @@ def test_the_real_stages_work_together() -> None:
         system(),
         user([image()]),
         says(),
-        user(),
+        user([image()]),
         calls("1"),
         result("1", [image(), text("x" * 900)]),
     ]

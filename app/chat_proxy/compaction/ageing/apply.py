@@ -95,7 +95,7 @@ class _Ageing:
         )
 
     def _with_line(self, message: Message, call: ResultCall) -> Message:
-        """Replace the content by its line, in the same form, if that is shorter."""
+        """Replace the texts by their line, in the same form, if that is shorter; media stay."""
         texts = [text for text in rendered_texts(message) if not _MEDIA_NOTE.fullmatch(text)]
         text = "\n".join(texts)
         line = self._line(text, call)
@@ -106,7 +106,9 @@ class _Ageing:
             return message.with_content(line)
         if type(content) is dict:
             return message.with_content(_text_part(line, [content]))
-        return message.with_content([_text_part(line, content)])
+        media = [part for part in content if type(part) is dict and _is_slot(part)]
+        others = [part for part in content if not any(part is it for it in media)]
+        return message.with_content([_text_part(line, others), *media])
 
     def _line(self, text: str, call: ResultCall) -> str:
         if text.startswith(RESULT_NOTE) and len(text) <= _LONGEST_NOTE:
@@ -255,10 +257,14 @@ def _slots_of_list(parts: list[Any], path: Path, depth: int) -> Iterator[Slot]:
 def _slots_of_part(part: Any, path: Path, depth: int) -> Iterator[Slot]:
     if type(part) is not dict:
         return
-    if is_media(part) or _is_media_note(part):
+    if _is_slot(part):
         yield Slot(path, part)
     elif depth > 1 and (nested := nested_parts(part)) is not None:
         yield from _slots_of_list(nested[1], path + nested[0], depth - 1)
+
+
+def _is_slot(part: dict[str, Any]) -> bool:
+    return is_media(part) or _is_media_note(part)
 
 
 def _is_media_note(part: dict[str, Any]) -> bool:

@@ -28,6 +28,8 @@ class AgeingPolicy:
     """The size to which an old result is shortened before one line is left of it."""
     exempt_tools: frozenset[str] = frozenset()
     """Tools whose results are never shortened."""
+    keep_images: int = 1
+    """How many of the newest images stay, in whatever message they are."""
     is_protect_literal: bool = False
     """Whether the operator set `protect_tokens`; otherwise it is at most a quarter of a window."""
     is_minimum_literal: bool = False

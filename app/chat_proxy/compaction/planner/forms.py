@@ -2,6 +2,7 @@
 
     unchanged               already small enough
     superseded              results that a later one replaces become lines
+    media thinned           older media become notes, oldest first; all text stays
     folded                  older messages become a summary, the tail stays whole
     folded and aged         old results in the tail are shortened, then become lines
     folded further          more of the tail is folded
@@ -10,7 +11,7 @@
     media noted             older media, then current ones, become notes
     smallest                instructions, the current message, the newest step at its smallest
 
-The first five pursue the target; a deeper form is taken only as far as the window demands, because
+The first six pursue the target; a deeper form is taken only as far as the window demands, because
 it loses what the model is working with.
 """
 
@@ -82,6 +83,10 @@ class Planner:
             working.age_superseded()
             if working.tokens <= goal.target:
                 return working.plan("superseded")
+            thinned = working.copy()
+            thinned.age_media(goal.target - thinned.room)
+            if thinned.tokens <= goal.target:
+                return thinned.plan("media thinned")
         if not option.is_allowed:
             return self._aged(working, goal) if option.may_age else None
         return self._folded(working, goal, option) or self._last_forms(working, goal)
@@ -139,7 +144,7 @@ class Planner:
         if not self._ageing.enabled:
             return working
         aged = working.copy()
-        aged.age_media()
+        aged.age_media(max_rest)
         aged.age_results(max_rest)
         least = self._ageing.minimum(self._view.budget)
         is_bound = self._ageing.is_minimum_literal or working.end == self._view.folded

@@ -8,6 +8,7 @@ from chat_proxy.compaction.ageing.treatments import Treatments
 Form = Literal[
     "unchanged",
     "superseded",
+    "media thinned",
     "aged",
     "folded",
     "folded and aged",

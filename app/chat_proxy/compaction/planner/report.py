@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from chat_proxy.chat.conversation import Conversation, Group, carried
+from chat_proxy.chat.conversation import Conversation, carried
+from chat_proxy.chat.groups import Group
 from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.planner.plan import GroupPlan, Plan
 from chat_proxy.compaction.planner.view import View

@@ -7,11 +7,11 @@ from itertools import accumulate
 from chat_proxy.caches import cached_once
 from chat_proxy.chat.conversation import (
     Conversation,
-    Group,
     answered_until,
     before_opening,
     carried,
 )
+from chat_proxy.chat.groups import Group
 from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.budget import Budget
 from chat_proxy.compaction.planner.news import demand_sizes, news_sizes

@@ -6,11 +6,12 @@ from itertools import accumulate
 
 from chat_proxy.chat.conversation import carried
 from chat_proxy.chat.message import Message
-from chat_proxy.compaction.ageing.apply import media_slots, with_short_calls
+from chat_proxy.compaction.ageing.apply import with_short_calls
 from chat_proxy.compaction.ageing.line import LONGEST_LINE
 from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.ageing.superseded import superseded
 from chat_proxy.compaction.ageing.treatments import Place, Treatments
+from chat_proxy.compaction.planner.placed_media import PlacedMedium, placed_media, without_newest
 from chat_proxy.compaction.planner.plan import Form, Plan
 from chat_proxy.compaction.planner.view import View
 from chat_proxy.compaction.tool_results import ToolResult, tool_results
@@ -102,16 +103,20 @@ class WorkingPlan:
             if result.index in replaced:
                 self._to_line(result, tokens, replaced[result.index])
 
-    def age_media(self) -> None:
-        """Replace media beyond the newest few by notes, except in the current user messages."""
+    def age_media(self, max_rest: int = 0) -> None:
+        """Replace media beyond the newest few by notes, oldest first, until the rest fits.
+
+        Those of the current user messages and of the newest steps stay.
+        """
         turn = self.view.conversation.current_turn
         users = frozenset(turn.users) if turn else frozenset()
-        kept = {True: self._policy.keep_tool_media, False: self._policy.keep_user_media}
         last = self._newest_start()
-        for index, place, is_tool, tokens in self._placed_media(self._behind_fold()):
-            kept[is_tool] -= 1
-            if kept[is_tool] < 0 and index not in users and index < last:
-                self._note_medium(index, place, tokens)
+        shown = list(self._shown_media(self._behind_fold()))
+        for it in without_newest(shown, self._policy):
+            if self.rest <= max_rest:
+                return
+            if it.message not in users and it.message < last:
+                self._note_medium(it)
 
     def age_results(self, max_rest: int) -> None:
         """Shorten old results, then leave one line of each, oldest first, until the rest fits."""
@@ -159,21 +164,21 @@ class WorkingPlan:
     def note_older_media(self) -> None:
         """Replace all media outside the current turn by notes."""
         start = self.view.current_start
-        for index, place, _, tokens in self._placed_media(self._behind_fold()):
-            if index < start:
-                self._note_medium(index, place, tokens)
+        for it in self._shown_media(self._behind_fold()):
+            if it.message < start:
+                self._note_medium(it)
 
     def note_current_media(self, max_rest: int) -> None:
         """Replace media of the current turn by their names, oldest first, until the rest fits."""
         start = self.view.current_start
         shown = [*carried(self.view.conversation, self.end), *self._behind_fold()]
-        media = list(self._placed_media([index for index in shown if index >= start]))
+        media = list(self._shown_media([index for index in shown if index >= start]))
         while media and self.rest > max_rest:
-            index, place, _, tokens = media.pop()
-            self._named.add(place)
+            oldest = media.pop()
+            self._named.add(oldest.place)
             self._current_media = len(media)
             reason = "the media of the current message do not fit the window"
-            self._shrink(index, max(0, tokens - MEDIA_NOTE_TOKENS), reason)
+            self._shrink(oldest.message, max(0, oldest.tokens - MEDIA_NOTE_TOKENS), reason)
 
     def _text_tokens(self, message: Message) -> int:
         return sum(self.view.count(text) for _, text in message.pieces())
@@ -254,25 +259,16 @@ class WorkingPlan:
     def _behind_fold(self) -> range:
         return range(self.end, len(self.view.conversation))
 
-    def _placed_media(self, indexes: Sequence[int]) -> Iterator[tuple[int, Place, bool, int]]:
+    def _shown_media(self, indexes: Sequence[int]) -> Iterator[PlacedMedium]:
         """Yield each medium of the client's messages that is still shown, newest first."""
-        conversation = self.view.conversation
-        for index in reversed(indexes):
-            message, origin = conversation.messages[index], conversation.origins[index]
-            if origin is None or type(message.content) not in (list, dict):
-                continue
-            media = tuple(message.media())
-            numbers = {slot.path: number for number, slot in enumerate(media_slots(message))}
-            sizes = self.view.media_sizes(index) if media else ()
-            for medium, tokens in reversed(list(zip(media, sizes, strict=True))):
-                place = Place(origin, numbers[medium.path])
-                if place not in self._media and place not in self._named:
-                    yield index, place, message.is_tool_result, tokens
+        for it in placed_media(self.view, indexes):
+            if it.place not in self._media and it.place not in self._named:
+                yield it
 
-    def _note_medium(self, index: int, place: Place, tokens: int) -> None:
-        if tokens > MEDIA_NOTE_TOKENS:
-            self._media.add(place)
-            self._shrink(index, tokens - MEDIA_NOTE_TOKENS, "older media: a note is left")
+    def _note_medium(self, it: PlacedMedium) -> None:
+        if it.tokens > MEDIA_NOTE_TOKENS:
+            self._media.add(it.place)
+            self._shrink(it.message, it.tokens - MEDIA_NOTE_TOKENS, "older media: a note is left")
 
 
 def fair_share(sizes: Iterable[int], room: int) -> int:

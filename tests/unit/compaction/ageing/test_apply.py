@@ -86,10 +86,15 @@ def test_a_legacy_result_becomes_a_line_too() -> None:
     assert after["content"].startswith(f"{RESULT_NOTE} f() → 400 chars")
 
 
-def test_media_go_with_the_result_that_holds_them() -> None:
-    (after,) = aged(result("a", [text(LONG), image()]), lines=at(0), media=at((0, 0)))
+def test_media_stay_beside_the_line_of_their_result() -> None:
+    given = result("a", [text(LONG), image(), text("done")])
 
-    assert after["content"] == [text(LINE)]
+    (lined,) = aged(given, lines=at(0))
+    (both,) = aged(given, lines=at(0), media=at((0, 0)))
+
+    assert [part["type"] for part in lined["content"]] == ["text", "image_url"]
+    assert both["content"][1] == text("[Old inline media cleared: image/png]")
+    assert both["content"][0]["text"].startswith(RESULT_NOTE)
 
 
 @pytest.mark.parametrize(

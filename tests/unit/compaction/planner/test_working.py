@@ -116,13 +116,30 @@ def test_media_beyond_the_newest_few_are_noted_by_kind() -> None:
 
     assert media(view).media == at((1, 0), (1, 1), (5, 0), (9, 0))
     assert media(view, replace(AGEING, keep_user_media=3)).media == at((1, 0), (5, 0))
+    assert media(view, replace(AGEING, keep_images=4)).media == at((1, 0), (1, 1))
     assert media(view, replace(AGEING, keep_tool_media=0)).media >= at((5, 0), (7, 0))
+
+
+def test_the_oldest_media_are_noted_first_until_the_rest_fits() -> None:
+    looks = [message for _ in range(5) for message in (user([image()]), says())]
+    working = WorkingPlan(view_of(*looks, user("now")), AGEING)
+
+    working.age_media(working.rest - 1_500)
+
+    assert working.plan("aged").treatments.media == at((0, 0), (2, 0))
+
+
+def test_media_attached_to_a_result_count_as_those_of_tools() -> None:
+    shots = [calls("a"), result("a"), user([image()]), calls("b"), result("b"), user([image()])]
+    view = view_of(user([image()]), *shots, says(), user("now"))
+
+    assert media(view).media == at((3, 0))
 
 
 def test_media_of_the_current_request_and_the_newest_steps_stay() -> None:
     """BUGS 32"""
     shots = [calls("a"), result("a", [image()]), calls("b"), result("b", [image()])]
-    none_kept = replace(AGEING, keep_user_media=0, keep_tool_media=0)
+    none_kept = replace(AGEING, keep_user_media=0, keep_tool_media=0, keep_images=0)
 
     assert not media(view_of(user([image(), image()]), *shots), none_kept)
 

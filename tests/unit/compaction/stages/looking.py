@@ -12,9 +12,15 @@ VIDEO = {"type": "video_url", "video_url": {"url": "https://a/b.mp4"}}
 
 
 def limit(
-    given: Conversation, *, can_see: bool | None = None, system: bool = True, turns: int = 0
+    given: Conversation,
+    *,
+    can_see: bool | None = None,
+    system: bool = True,
+    turns: int = 0,
+    truncates: bool = False,
 ) -> StageResult:
-    stage = LimitVisionHistory(LimitVisionHistoryPolicy(True, system, turns))
+    """Limit a conversation; `truncates`: an image anywhere counts."""
+    stage = LimitVisionHistory(LimitVisionHistoryPolicy(True, system, turns, truncates))
     return stage(given, StageContext(can_see=can_see))
 
 

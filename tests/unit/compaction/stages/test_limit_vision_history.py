@@ -1,3 +1,6 @@
+"""An image anywhere in the request drops older turns: `VISION_FOLLOW_UPS=truncate`."""
+
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,10 +23,14 @@ from tests.unit.chat.shapes import (
     text,
     user,
 )
-from tests.unit.compaction.stages.looking import VIDEO, limit, looks
+from tests.unit.compaction.stages.looking import VIDEO, looks
+from tests.unit.compaction.stages.looking import limit as limited_by
 
 AUDIO = {"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}}
 PDF = {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBE"}}
+
+
+limit = partial(limited_by, truncates=True)
 
 
 def _kept(*messages: Fields, system: bool = True, turns: int = 0) -> list[int | None]:
