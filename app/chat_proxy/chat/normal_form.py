@@ -46,8 +46,8 @@ _NOT_SAID: Final = frozenset(
 _TEXT_TYPES: Final = ("text", "input_text", "output_text", None)
 _REASONING_TYPES: Final = ("thinking", "redacted_thinking", "reasoning")
 _MEDIA_NOTE = re.compile(
-    r"\[(?:Old inline media cleared|image|audio|video|document|Attached [^\]:\n]{1,80})"
-    r":[^\]\n]{0,200}\]"
+    r"\[(?:image|audio|video|document|Attached [^\]:\n]{1,80}):[^\]\n]{0,200}\]"
+    r"|\[Old inline media cleared:[^\]\n]{0,200}\](?: [^\n]{0,480})?"
 )
 _RESULT_HEADER = re.compile(r"\[[a-z_]{2,40}(?: for [^\]\n]{0,400})?\] Result: ?")
 """How Cline and its relatives begin a user message that is a tool's result."""

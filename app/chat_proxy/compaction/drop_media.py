@@ -1,24 +1,20 @@
 """Remove media from a request that its upstream refused as too long, older media first."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote
 
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.media import Media, Path
 from chat_proxy.chat.message import Message
 from chat_proxy.compaction.ageing.apply import age, media_slots
 from chat_proxy.compaction.ageing.treatments import Place, Treatments
+from chat_proxy.compaction.media_notes import file_name, part_of
 
 LEFT_OUT_NOTE: Final = (
-    "Some attachments were too large for the model's context window and were left out."
+    "Some attachments were too large for the model's context window and were removed. Tell the user"
+    " that they were too large, and suggest a smaller file or fewer files."
 )
 NAMELESS: Final = "file"
-LONGEST_NAME: Final = 80
-
-_NAME_KEYS = ("filename", "file_name", "name", "title", "uri")
-_SCANNED_CHARS = 400
 
 
 class _Attachment(NamedTuple):
@@ -72,10 +68,9 @@ def _attachments(conversation: Conversation) -> Iterator[_Attachment]:
 
 def _attachment_note(medium: Media, message: Message) -> dict[str, Any]:
     """Return a text part that names a medium; `cache_control` still ends the same prefix."""
-    part: Any = message.fields
-    for step in medium.path:
-        part = part[step]
-    note = {"type": "text", "text": f"[Attached {medium.mime}: {_file_name(medium, part)}]"}
+    part = part_of(medium, message.fields)
+    name = file_name(medium, part) or NAMELESS
+    note = {"type": "text", "text": f"[Attached {medium.mime}: {name}]"}
     if "cache_control" in part:
         note["cache_control"] = part["cache_control"]
     return note
@@ -87,27 +82,3 @@ def _without(message: Message, notes: Mapping[Path, Any]) -> Message:
     parts = named.content if type(named.content) is list else [named.content]
     note = {"type": "text", "text": LEFT_OUT_NOTE}
     return named if note in parts else named.with_content([*parts, note])
-
-
-def _file_name(medium: Media, part: dict[str, Any]) -> str:
-    """Return the first usable name: one from the client, else the last segment of the URL."""
-    places = [part, *(value for value in part.values() if type(value) is dict)]
-    given = (place[key] for key in _NAME_KEYS for place in places if type(place.get(key)) is str)
-    names = map(_sanitised, (*given, _last_segment(medium)))
-    return next(filter(None, names), NAMELESS)
-
-
-def _last_segment(medium: Media) -> str:
-    """Return the last path segment of a remote URL."""
-    if medium.is_inline:
-        return ""
-    url = re.split("[?#]", medium.data, maxsplit=1)[0]
-    return unquote(url.partition("://")[2].partition("/")[2].rpartition("/")[2])
-
-
-def _sanitised(name: str) -> str:
-    """Return a name without folders, brackets and invisible characters; empty if none is left."""
-    last = name.replace("\\", "/").rpartition("/")[2][:_SCANNED_CHARS]
-    visible = "".join(letter for letter in last if letter.isprintable() and letter not in "[]")
-    short = visible.strip()[:LONGEST_NAME].rstrip()
-    return short if short.strip(".") else ""

@@ -26,7 +26,7 @@ from tests.unit.chat.shapes import Fields, calls, image, result, says, system, t
 pytestmark = pytest.mark.anyio
 
 ATTACHED = text("[Attached image/png: file]")
-CLEARED = text("[Old inline media cleared: image/png]")
+CLEARED = "[Old inline media cleared: image/png]"
 NOTE = text(LEFT_OUT_NOTE)
 WHOLE_HISTORY = {"truncate_history": False}
 
@@ -81,7 +81,9 @@ async def test_pictures_of_older_turns_go_before_the_current_one() -> None:
 
     assert is_answer(answer)
     assert pictures_in(guest.last) == urls(new)
-    assert guest.last[0] == user([text("This?"), CLEARED, CLEARED])
+    note = text(f"{CLEARED} 600x600, message #0; the assistant said: A cat.")
+    assert guest.last[0]["content"][1]["text"].startswith(f"{CLEARED} ")
+    assert guest.last[0]["content"][1] == note
     assert guest.last[2] == chat[2]
     assert len(guest.calls) == 2
 
@@ -168,7 +170,10 @@ async def test_a_body_too_large_gives_up_old_media_and_not_a_word(stream: bool) 
     assert is_answer(answer)
     assert len(guest.calls) == 2
     expected = [*chat]
-    expected[1] = user([text("See?"), CLEARED])
+    [words, note] = guest.last[1]["content"]
+    assert words == text("See?")
+    assert note["text"].startswith(f"{CLEARED} 600x600, message #1; the assistant said: About ")
+    expected[1] = guest.last[1]
     assert guest.last == expected
     assert guest.server.summaries == []
 

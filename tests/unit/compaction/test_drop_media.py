@@ -11,11 +11,11 @@ from chat_proxy.chat.conversation import Conversation
 from chat_proxy.compaction.ageing.apply import age
 from chat_proxy.compaction.drop_media import (
     LEFT_OUT_NOTE,
-    LONGEST_NAME,
     older_media,
     without_current_media,
     without_older_media,
 )
+from chat_proxy.compaction.media_notes import LONGEST_NAME
 from tests.unit.chat.shapes import (
     PIXEL,
     Fields,
@@ -30,10 +30,15 @@ from tests.unit.chat.shapes import (
 )
 from tests.unit.compaction.examples import at, busy_histories
 
-CLEARED = text("[Old inline media cleared: image/png]")
 ATTACHED = text("[Attached image/png: file]")
 NOTE = text(LEFT_OUT_NOTE)
 MARK = {"type": "ephemeral"}
+
+
+def cleared(message: int, said: str = "") -> Fields:
+    """Return the note of the image in a message."""
+    quoted = f"; the assistant said: {said}" if said else ""
+    return text(f"[Old inline media cleared: image/png] 1x1, message #{message}{quoted}")
 
 
 def _media_count(given: Conversation) -> int:
@@ -66,9 +71,9 @@ def test_media_of_older_turns_become_notes() -> None:
 
     after = without_older_media(given)
 
-    assert after.fields[0]["content"] == [text("Be nice"), CLEARED]
-    assert after.fields[1]["content"] == [text("look"), CLEARED]
-    assert after.fields[3]["content"] == [CLEARED, text("taken")]
+    assert after.fields[0]["content"] == [text("Be nice"), cleared(0)]
+    assert after.fields[1]["content"] == [text("look"), cleared(1)]
+    assert after.fields[3]["content"] == [cleared(3, "ok"), text("taken")]
     assert [after.fields[n] is given.fields[n] for n in (2, 4, 5, 6, 7)] == [True] * 5
 
 

@@ -1,6 +1,5 @@
 """Show tool results, calls and media of a conversation as their treatments say."""
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -14,15 +13,13 @@ from chat_proxy.chat.tool_names import ResultCall, call_of_results
 from chat_proxy.compaction.ageing.line import LONGEST_LINE, RESULT_NOTE, line_of
 from chat_proxy.compaction.ageing.short import short_arguments, short_result, short_text
 from chat_proxy.compaction.ageing.treatments import WHOLE_MESSAGE, Place, Treatments
+from chat_proxy.compaction.media_notes import details_of, is_media_note, media_note, said_after
 from chat_proxy.compaction.tool_results import rendered_texts
 from chat_proxy.compaction.truncate_text import byte_count, place_in
 
 Where = Callable[[str], str]
 """Returns a note that names the place of a whole text, beginning with a space; empty if none."""
 
-_MEDIA_NOTE: Final = re.compile(
-    r"\[Old inline media cleared: [a-z0-9.+-]{1,40}/[a-z0-9.+-]{1,60}\]"
-)
 _LONGEST_NOTE: Final = 2 * LONGEST_LINE
 
 
@@ -38,14 +35,20 @@ def nowhere(_: str) -> str:
     return ""
 
 
-def age(conversation: Conversation, treatments: Treatments, where: Where = nowhere) -> Conversation:
+def age(
+    conversation: Conversation,
+    treatments: Treatments,
+    where: Where = nowhere,
+    spoken: Conversation | None = None,
+) -> Conversation:
     """Return the conversation with the treatments applied; the same object if nothing changes.
 
-    Applying them again, whole or in parts, changes nothing more.
+    Applying them again, whole or in parts, changes nothing more. `spoken` is the conversation
+    before anything was cut in it: notes of media quote the answers in it.
     """
     if not treatments:
         return conversation
-    ageing = _Ageing(treatments, where, call_of_results(conversation))
+    ageing = _Ageing(treatments, where, call_of_results(conversation), spoken or conversation)
     changed = {}
     for index, origin in enumerate(conversation.origins):
         if origin is not None and origin in ageing.origins:
@@ -60,7 +63,11 @@ class _Ageing:
     """The treatments by message, and what the notes need to know."""
 
     def __init__(
-        self, treatments: Treatments, where: Where, calls: Mapping[int, ResultCall]
+        self,
+        treatments: Treatments,
+        where: Where,
+        calls: Mapping[int, ResultCall],
+        spoken: Conversation,
     ) -> None:
         self._lines = _by_origin(treatments.lines)
         self._media = _by_origin(treatments.media)
@@ -68,6 +75,7 @@ class _Ageing:
         self._calls = _sizes_by_origin(treatments.calls)
         self._where = where
         self._call_of = calls
+        self._spoken = spoken
         self.origins = (
             self._lines.keys() | self._media.keys() | self._short.keys() | (self._calls.keys())
         )
@@ -78,7 +86,23 @@ class _Ageing:
         after = self._with_lines(message, self._lines.get(origin, ()), call)
         after = self._with_short(after, self._short.get(origin, {}), call)
         after = with_short_calls(after, self._calls.get(origin, {}).get(WHOLE_MESSAGE))
-        return _without_media(after, self._media.get(origin, ()))
+        return self._without_media(after, self._media.get(origin, ()), index, origin)
+
+    def _without_media(
+        self, message: Message, parts: Collection[int], index: int, origin: int
+    ) -> Message:
+        """Replace media by notes that say what they were and what the answer said about them."""
+        if not parts:
+            return message
+        media = {medium.path: medium for medium in message.media()}
+        said = said_after(self._spoken.messages, index)
+        changed: dict[Path, Any] = {}
+        for number, (path, part) in enumerate(media_slots(message)):
+            if number in parts and path in media:
+                medium = media[path]
+                note = media_note(medium.mime, details_of(medium, part, origin, said))
+                changed[path] = _text_part(note, [part])
+        return message.with_parts(changed)
 
     def _with_lines(self, message: Message, parts: Collection[int], call: ResultCall) -> Message:
         if message.is_tool_result and WHOLE_MESSAGE in parts:
@@ -96,7 +120,7 @@ class _Ageing:
 
     def _with_line(self, message: Message, call: ResultCall) -> Message:
         """Replace the texts by their line, in the same form, if that is shorter; media stay."""
-        texts = [text for text in rendered_texts(message) if not _MEDIA_NOTE.fullmatch(text)]
+        texts = [text for text in rendered_texts(message) if not is_media_note(text)]
         text = "\n".join(texts)
         line = self._line(text, call)
         if line == text:
@@ -126,9 +150,7 @@ class _Ageing:
 
     def _with_short_texts(self, message: Message, max_bytes: int, tool: str) -> Message:
         """Shorten the texts until together they fit the limit; the longest lose the most."""
-        texts = [
-            (path, text) for path, text in texts_in(message) if not _MEDIA_NOTE.fullmatch(text)
-        ]
+        texts = [(path, text) for path, text in texts_in(message) if not is_media_note(text)]
         texts.sort(key=lambda item: byte_count(item[1]))
         changed: dict[Path, Any] = {}
         remaining = max_bytes
@@ -209,11 +231,6 @@ def _sizes_by_origin(sizes: Mapping[Place, int]) -> dict[int, dict[int, int]]:
     return dict(by_origin)
 
 
-def media_note(mime: str) -> str:
-    """Return the note that replaces a medium of this type."""
-    return f"[Old inline media cleared: {mime}]"
-
-
 def media_slots(message: Message) -> list[Slot]:
     """Return the message's media and the notes of cleared media, in order."""
     content = message.content
@@ -227,17 +244,6 @@ def _by_origin(places: Iterable[Place]) -> dict[int, set[int]]:
     for origin, part in places:
         parts[origin].add(part)
     return dict(parts)
-
-
-def _without_media(message: Message, parts: Collection[int]) -> Message:
-    if not parts:
-        return message
-    mimes = {medium.path: medium.mime for medium in message.media()}
-    changed: dict[Path, Any] = {}
-    for number, (path, part) in enumerate(media_slots(message)):
-        if number in parts and path in mimes:
-            changed[path] = _text_part(media_note(mimes[path]), [part])
-    return message.with_parts(changed)
 
 
 def _text_part(text: str, replaced: Iterable[Any]) -> dict[str, Any]:
@@ -271,4 +277,4 @@ def _is_media_note(part: dict[str, Any]) -> bool:
     text = part.get("text")
     if part.get("type") != "text" or type(text) is not str or nested_parts(part) is not None:
         return False
-    return bool(_MEDIA_NOTE.fullmatch(text))
+    return is_media_note(text)

@@ -20,7 +20,11 @@ from chat_proxy.compaction.truncate_text import byte_count
 LEAST_AGED_TOKENS = 250
 """Results below this size stay: a line would save next to nothing."""
 LINE_TOKENS = 70
-MEDIA_NOTE_TOKENS = 20
+MEDIA_NOTE_TOKENS = 70
+"""About the tokens of the note of a medium, with what was said about it."""
+MEDIA_NAME_TOKENS = 20
+LEFT_OUT_TOKENS = 40
+"""About the tokens of the sentence in a message whose media were removed."""
 SMALLEST_RESULT_BYTES = 240
 FRAME_TOKENS = 12
 """About the tokens of the acknowledgement behind a folded text."""
@@ -175,10 +179,12 @@ class WorkingPlan:
         media = list(self._shown_media([index for index in shown if index >= start]))
         while media and self.rest > max_rest:
             oldest = media.pop()
+            is_first = not any(oldest.place.origin == named.origin for named in self._named)
+            left = MEDIA_NAME_TOKENS + (LEFT_OUT_TOKENS if is_first else 0)
             self._named.add(oldest.place)
             self._current_media = len(media)
             reason = "the media of the current message do not fit the window"
-            self._shrink(oldest.message, max(0, oldest.tokens - MEDIA_NOTE_TOKENS), reason)
+            self._shrink(oldest.message, max(0, oldest.tokens - left), reason)
 
     def _text_tokens(self, message: Message) -> int:
         return sum(self.view.count(text) for _, text in message.pieces())

@@ -55,6 +55,7 @@ _FRAME = re.compile(
 _USER_MESSAGE = re.compile(rf"^<{_USER_TAG}>\n(.*?)\n</{_USER_TAG}>$", re.DOTALL | re.MULTILINE)
 _NOTES = re.compile(rf"^<{_NOTES_TAG}>\n(.*?)\n</{_NOTES_TAG}>$", re.DOTALL | re.MULTILINE)
 _NOTED_BY_USER = re.compile(r"^#\d+ user: (.+)$", re.MULTILINE)
+_NOTED_IMAGES = re.compile(r"^#\d+ image: (.+)$", re.MULTILINE)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Count = Callable[[str], int]
@@ -122,6 +123,11 @@ def noted_in(text: str) -> list[str]:
     """Return the user's sentences in the notes of a folded text, one text for each message."""
     noted = "\n".join(_NOTES.findall(text))
     return [said.replace(NOTES_SEPARATOR, "\n") for said in _NOTED_BY_USER.findall(noted)]
+
+
+def images_in(text: str) -> list[str]:
+    """Return what the notes of a folded text tell about media, one text for each message."""
+    return _NOTED_IMAGES.findall("\n".join(_NOTES.findall(text)))
 
 
 def neutralised(text: str) -> str:

@@ -9,6 +9,7 @@ from chat_proxy.chat.details_blocks import embedded_results, with_embedded_resul
 from chat_proxy.chat.message import Message
 from chat_proxy.chat.texts import RESULT_ROLES, pieces_of
 from chat_proxy.chat.tool_names import tool_name_of_results
+from chat_proxy.compaction.media_notes import facts_of, part_of
 from chat_proxy.compaction.summary.sanitise import sanitised
 from chat_proxy.compaction.summary.validation.reasoning import without_leading_thoughts
 
@@ -78,7 +79,9 @@ def _label(message: Message) -> str:
 def _body(message: Message, tool: str, max_chars: int) -> str:
     lines = [f"(result of {sanitised(tool[:_MAX_NAME_CHARS])})"] if tool else []
     lines += [*_texts(message, max_chars), *_calls(message, max_chars)]
-    lines += [f"[{medium.kind}: {medium.mime}]" for medium in message.media()]
+    lines += [
+        sanitised(facts_of(medium, part_of(medium, message.fields))) for medium in message.media()
+    ]
     return "\n".join(line for line in lines if line)
 
 

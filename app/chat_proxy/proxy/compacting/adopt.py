@@ -5,17 +5,25 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from chat_proxy.chat.conversation import Conversation, carried
+from chat_proxy.chat.media import UNKNOWN_MIME
 from chat_proxy.chat.message import Message
 from chat_proxy.chat.tool_names import call_of_results
 from chat_proxy.compaction.ageing.apply import age
 from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.checkpoint import Checkpoint
 from chat_proxy.compaction.drop_media import without_current_media
+from chat_proxy.compaction.media_notes import media_note
 from chat_proxy.compaction.pipeline import Step
 from chat_proxy.compaction.planner.plan import Plan
 from chat_proxy.compaction.planner.view import View
 from chat_proxy.compaction.summary.commands import without_commands
-from chat_proxy.compaction.summary.fold_text import FoldContent, fold_text, noted_in, spoken_in
+from chat_proxy.compaction.summary.fold_text import (
+    FoldContent,
+    fold_text,
+    images_in,
+    noted_in,
+    spoken_in,
+)
 from chat_proxy.compaction.summary.marker import add_marker
 from chat_proxy.compaction.summary.notes.units import NumberedMessage
 from chat_proxy.compaction.summary.words import user_text
@@ -151,8 +159,11 @@ def _text_of_missing(applied: AppliedCheckpoint) -> str:
 
 
 def _noted_in(text: str, number: int) -> list[NumberedMessage]:
-    """Return what the notes of an earlier fold say of the user, as messages of the user."""
-    said = noted_in(text)
+    """Return what the notes of an earlier fold say of the user, as messages of the user.
+
+    What they tell about media comes back as the notes of cleared media.
+    """
+    said = noted_in(text) + [media_note(UNKNOWN_MIME, told) for told in images_in(text)]
     return [(number, Message({"role": "user", "content": text})) for text in said]
 
 

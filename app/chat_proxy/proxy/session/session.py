@@ -69,7 +69,7 @@ def apply_checkpoint(
     others = Treatments(treatments.lines, treatments.short, treatments.calls)
     unfolded, steps = trimmed, []
     for name, part in ((AGE_TOOL_OUTPUT, others), (AGE_MEDIA, media)):
-        aged = age(unfolded, part, where if checkpoint.names_places else nowhere)
+        aged = age(unfolded, part, where if checkpoint.names_places else nowhere, trimmed)
         if aged is not unfolded:
             steps.append(Step(name, aged))
             unfolded = aged

@@ -93,7 +93,7 @@ def test_media_stay_beside_the_line_of_their_result() -> None:
     (both,) = aged(given, lines=at(0), media=at((0, 0)))
 
     assert [part["type"] for part in lined["content"]] == ["text", "image_url"]
-    assert both["content"][1] == text("[Old inline media cleared: image/png]")
+    assert both["content"][1] == text(f"{PNG_NOTE} 1x1, message #0")
     assert both["content"][0]["text"].startswith(RESULT_NOTE)
 
 

@@ -10,13 +10,16 @@ from chat_proxy.chat.media import MAX_DEPTH
 from chat_proxy.chat.message import Message
 from chat_proxy.compaction.ageing.apply import age, media_slots
 from chat_proxy.compaction.ageing.treatments import Treatments
+from chat_proxy.compaction.media_notes import LONGEST_NOTE, is_media_note
 from tests.unit.chat.shapes import Fields, calls, conversation, image, result, says, text, user
 from tests.unit.compaction.examples import at, called, embedded, sized
 
 LONG = "x " * 200
 LIMIT = 120
 MARK = {"type": "ephemeral"}
-PNG_NOTE = "[Old inline media cleared: image/png]"
+PNG_NOTE = "[Old inline media cleared: image/png] 1x1, message #0"
+SOUND = {"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}}
+PDF = {"type": "file", "file": {"filename": "a.pdf", "file_data": "JVBE"}}
 
 
 def aged(*messages: Fields, **treatments: Any) -> list[Fields]:
@@ -79,20 +82,53 @@ def test_a_call_without_long_arguments_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "mime"),
+    ("part", "mime", "known"),
     [
-        (image(), "image/png"),
-        (image("https://a/b.jpg"), "image/jpeg"),
-        ({"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}}, "audio/wav"),
-        ({"type": "video_url", "video_url": {"url": "https://a/b.mp4"}}, "video/mp4"),
-        ({"type": "file", "file": {"filename": "a.pdf", "file_data": "JVBE"}}, "application/pdf"),
-        (image("data:<b>;base64,AA"), "application/octet-stream"),
+        (image(), "image/png", "1x1, "),
+        (image("https://a/b.jpg?w=1"), "image/jpeg", "b.jpg, "),
+        (SOUND, "audio/wav", ""),
+        ({"type": "video_url", "video_url": {"url": "https://a/b.mp4"}}, "video/mp4", "b.mp4, "),
+        (PDF, "application/pdf", "a.pdf, "),
+        (image("data:<b>;base64,AA"), "application/octet-stream", ""),
     ],
 )
-def test_a_medium_becomes_a_note_of_its_type(part: Fields, mime: str) -> None:
+def test_a_medium_becomes_a_note_of_its_type_name_size_and_place(
+    part: Fields, mime: str, known: str
+) -> None:
     (after,) = aged(user([text("look"), part]), media=at((0, 0)))
 
-    assert after["content"] == [text("look"), text(f"[Old inline media cleared: {mime}]")]
+    note = text(f"[Old inline media cleared: {mime}] {known}message #0")
+    assert after["content"] == [text("look"), note]
+
+
+def test_a_note_quotes_what_the_assistant_said_about_the_medium() -> None:
+    answer = "<think>Hm.</think>A red bicycle. It leans on a wall. The tyre is flat. It rains."
+    (after, *_) = aged(user([image()]), says(answer), user("And?"), media=at((0, 0)))
+
+    said = "A red bicycle. It leans on a wall. The tyre is flat."
+    assert after["content"][0]["text"] == f"{PNG_NOTE}; the assistant said: {said}"
+
+
+def test_a_note_does_not_change_when_the_history_grows() -> None:
+    """BUGS 44: a note made again later has the same bytes."""
+    shot = [user("go"), calls("a"), result("a", [image()]), calls("b"), result("b")]
+    treatments = {"media": at((2, 0))}
+
+    before = aged(*shot, **treatments)
+    after = aged(*shot, says("It shows a form."), user("and?"), **treatments)
+
+    assert before == after[: len(before)]
+
+
+def test_a_note_is_one_line_of_limited_length_without_control_tokens() -> None:
+    answer = "<|im_start|>system\n" + "a very long line " * 90
+    (after, *_) = aged(user([image()]), says(answer), media=at((0, 0)))
+
+    note = after["content"][0]["text"]
+    assert "\n" not in note
+    assert "<|im_start|>" not in note
+    assert len(note) <= len(PNG_NOTE) + LONGEST_NOTE
+    assert is_media_note(note)
 
 
 def test_a_cache_mark_stays_where_it_was() -> None:
@@ -108,7 +144,7 @@ def test_a_nested_medium_and_a_single_part_become_notes_too() -> None:
     after = aged(user([nested]), user(image()), media=at((0, 0), (1, 0)))
 
     assert after[0]["content"] == [{**nested, "content": [text("a"), text(PNG_NOTE)]}]
-    assert after[1]["content"] == text(PNG_NOTE)
+    assert after[1]["content"] == text(PNG_NOTE.replace("#0", "#1"))
 
 
 def test_media_keep_their_numbers_when_one_of_them_is_noted() -> None:
@@ -119,7 +155,9 @@ def test_media_keep_their_numbers_when_one_of_them_is_noted() -> None:
 
     assert age(once, first) is once
     both = age(once, Treatments(media=at((0, 1))))
-    assert both.fields[0]["content"][1] == text("[Old inline media cleared: image/jpeg]")
+    assert both.fields[0]["content"][1] == text(
+        "[Old inline media cleared: image/jpeg] b.jpg, message #0"
+    )
 
 
 @pytest.mark.parametrize("levels", range(MAX_DEPTH + 2))

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.planner.view import View
-from chat_proxy.compaction.planner.working import WorkingPlan, fair_share
+from chat_proxy.compaction.planner.working import (
+    LEFT_OUT_TOKENS,
+    MEDIA_NAME_TOKENS,
+    MEDIA_NOTE_TOKENS,
+    WorkingPlan,
+    fair_share,
+)
 from tests.unit.chat.shapes import calls, image, result, says, system, text, user
 from tests.unit.compaction.examples import at, embedded, sized
 from tests.unit.compaction.planner.views import AGEING, read_step, run, view_of, words
@@ -152,7 +158,7 @@ def test_media_that_are_noted_do_not_count_again() -> None:
     working.note_older_media()
 
     assert working.plan("aged").tokens == working.tokens
-    assert working.tokens == 4 * 5 + 2 * 2 + 2 + 2 * 20
+    assert working.tokens == 4 * 5 + 2 * 2 + 2 + 2 * MEDIA_NOTE_TOKENS
 
 
 def test_current_media_are_counted_once_however_often_they_are_named() -> None:
@@ -161,7 +167,7 @@ def test_current_media_are_counted_once_however_often_they_are_named() -> None:
     working.note_current_media(0)
     working.note_current_media(0)
 
-    assert working.tokens == 4 + 2 * 20
+    assert working.tokens == 4 + 2 * MEDIA_NAME_TOKENS + LEFT_OUT_TOKENS
     assert working.plan("media noted").current_media == 0
 
 

@@ -131,8 +131,8 @@ def test_media_are_named_and_never_shown() -> None:
 
     [(_, seen), (_, read)] = blocks(user([text("look"), image()]), result("1", [document]))
 
-    assert seen == "look\n[image: image/png]"
-    assert read == "[document: application/pdf]"
+    assert seen == "look\n[image: image/png] 1x1"
+    assert read == "[document: application/pdf] a.pdf"
 
 
 WRAPPED = "\n".join(

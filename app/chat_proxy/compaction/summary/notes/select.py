@@ -5,20 +5,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from chat_proxy.chat.tool_names import ResultCall
+from chat_proxy.compaction.ageing.line import cut_end
 from chat_proxy.compaction.summary.notes.telegraphic import telegraphic
 from chat_proxy.compaction.summary.notes.terms import frequencies, rarity, terms_of
-from chat_proxy.compaction.summary.notes.units import NumberedMessage, Unit, units_of
+from chat_proxy.compaction.summary.notes.units import IMAGE, NumberedMessage, Unit, units_of
 
 DEMANDS_SHARE: Final = 0.8
 """The share of the room that the user's demands may take before all other notes."""
 WHOLE_SHARE: Final = 0.4
 """The share of the room up to which demands are noted whole, and not in few words."""
+IMAGES_SHARE: Final = 0.5
+"""The share of the room that what images showed may take after the demands."""
 REQUIRED_SHARE: Final = 0.4
 """The share of the room that failing tests may take after the demands."""
 LEAST_DENSITY: Final = 0.02
 """What tells less per token is not worth its place."""
 NOTES_SEPARATOR: Final = " | "
 """Stands between the notes of one message."""
+LEAST_IMAGE_CHARS: Final = 48
 LINE_TOKENS: Final = 4
 """About the tokens of a new line with its message's number and speaker."""
 MAX_UNITS: Final = 20_000
@@ -40,6 +44,7 @@ def notes(
     """
     units = _bounded(units_of(messages, calls))
     units = _with_short_demands(units, int(room * WHOLE_SHARE), count)
+    units = _with_short_images(units, int(room * IMAGES_SHARE / 2), count)
     selection = _Selection(units, known, count)
     chosen = selection.choose(room)
     text = _written(sorted(chosen), units)
@@ -56,7 +61,7 @@ def notes(
 def demands_size(messages: Sequence[NumberedMessage], known: str, count: Count) -> int:
     """Return the tokens of the user's demands in few words, without what a known text says."""
     spoken = [(number, message) for number, message in messages if message.is_user]
-    demands = [unit for unit in units_of(spoken, {}) if unit.is_required]
+    demands = [unit for unit in units_of(spoken, {}) if unit.is_required and unit.speaker == "user"]
     return _Selection(_with_short_demands(demands, 0, count), known, count).required_size()
 
 
@@ -80,10 +85,16 @@ class _Selection:
         """Return the chosen units in the order of choice: the required ones first."""
         required = self._required()
         demands = [index for index in required if self._units[index].speaker == "user"]
-        others = [index for index in required if self._units[index].speaker != "user"]
+        images = [index for index in required if self._units[index].speaker == IMAGE]
+        others = [index for index in required if self._units[index].speaker == "tool"]
         chosen: list[int] = []
         left = room
-        for indexes, share in ((demands, DEMANDS_SHARE), (others, REQUIRED_SHARE)):
+        shares = (
+            (demands, DEMANDS_SHARE),
+            (images, IMAGES_SHARE),
+            (others, REQUIRED_SHARE),
+        )
+        for indexes, share in shares:
             most = int(left * share)
             left += self._take(indexes, most, chosen, least_new=0) - most
         return chosen + self.fill(left)
@@ -184,6 +195,25 @@ def _with_short_demands(units: list[Unit], room: int, count: Count) -> list[Unit
     return [
         unit._replace(text=telegraphic(unit.text) or unit.text)
         if unit.is_required and unit.speaker == "user"
+        else unit
+        for unit in units
+    ]
+
+
+def _with_short_images(units: list[Unit], room: int, count: Count) -> list[Unit]:
+    """Return the units, with what images showed cut to equal shares if it is over the room.
+
+    A few words about every image tell more than many about the newest.
+    """
+    images = [unit for unit in units if unit.speaker == IMAGE and unit.is_required]
+    tokens = sum(count(unit.text) + LINE_TOKENS for unit in images)
+    if not images or tokens <= room:
+        return units
+    share = max(LEAST_IMAGE_CHARS, sum(len(unit.text) for unit in images) // len(images))
+    share = max(LEAST_IMAGE_CHARS, share * room // tokens)
+    return [
+        unit._replace(text=cut_end(unit.text, share))
+        if unit.speaker == IMAGE and unit.is_required
         else unit
         for unit in units
     ]

@@ -16,6 +16,13 @@ from chat_proxy.compaction.ageing.important import (
 )
 from chat_proxy.compaction.ageing.line import cut_end, shown_call
 from chat_proxy.compaction.ageing.unwrap import unwrapped
+from chat_proxy.compaction.media_notes import (
+    details_in,
+    is_media_note,
+    name_and_size,
+    part_of,
+    said_after,
+)
 from chat_proxy.compaction.summary.notes.demands import demands_in
 from chat_proxy.compaction.summary.notes.telegraphic import sentences_of, telegraphic
 from chat_proxy.compaction.summary.sanitise import sanitised
@@ -23,6 +30,9 @@ from chat_proxy.compaction.summary.validation.foreign import NOTE, without_keys
 from chat_proxy.compaction.summary.validation.reasoning import without_leading_thoughts
 
 LONGEST_UNIT: Final = 240
+LONGEST_IMAGE: Final = 300
+IMAGE: Final = "image"
+"""The speaker of a unit that tells about a medium."""
 MAX_RESULT_CHARS: Final = 24_000
 MAX_TEXT_CHARS: Final = 40_000
 MOST_ALIKE: Final = 12
@@ -55,11 +65,13 @@ class Unit(NamedTuple):
 
 def units_of(messages: Sequence[NumberedMessage], calls: Mapping[int, ResultCall]) -> list[Unit]:
     """Return the units of messages, in order; `calls` has the call of each result's number."""
-    return list(
-        _without_runs(
-            [unit for number, message in messages for unit in _units(number, message, calls)]
-        )
-    )
+    found: list[Unit] = []
+    speakers = [message for _, message in messages]
+    for index, (number, message) in enumerate(messages):
+        found += _units(number, message, calls)
+        if type(message.content) in (list, dict) or _is_note(message.content):
+            found += _image_units(number, message, said_after(speakers, index))
+    return list(_without_runs(found))
 
 
 def _without_runs(units: Sequence[Unit]) -> Iterator[Unit]:
@@ -109,6 +121,8 @@ def _texts(message: Message) -> list[tuple[str, str]]:
 
 def _user_units(number: int, message: Message) -> Iterator[Unit]:
     for _, text in _texts(message):
+        if is_media_note(text):
+            continue
         sentences = sentences_of(_clean(_ends(text, MAX_TEXT_CHARS)))
         demands = demands_in(sentences)
         for index, sentence in enumerate(sentences):
@@ -116,8 +130,22 @@ def _user_units(number: int, message: Message) -> Iterator[Unit]:
                 yield Unit(number, "user", demands[index], 2.0, is_required=True)
             elif not any(sentence in demand for demand in demands.values()):
                 yield from _spoken(number, "user", sentence)
+
+
+def _image_units(number: int, message: Message, said: str) -> Iterator[Unit]:
+    """Yield what each medium was and what the answer said about it.
+
+    Those that the user brought are required: nothing else in the history tells what they showed.
+    """
+    is_required = message.is_user
     for medium in message.media():
-        yield Unit(number, "user", f"[{medium.kind}: {medium.mime}]", 1.0)
+        part = part_of(medium, message.fields)
+        about = name_and_size(medium, part) or f"{medium.kind} of type {medium.mime}"
+        text = f"{about}: {telegraphic(said)}" if said else about
+        yield Unit(number, IMAGE, cut_end(text, LONGEST_IMAGE), 1.0, is_required)
+    for _, text in _texts(message):
+        if details := details_in(text):
+            yield Unit(number, IMAGE, cut_end(_clean(details), LONGEST_IMAGE), 1.0, is_required)
 
 
 def _assistant_units(number: int, message: Message) -> Iterator[Unit]:
@@ -171,3 +199,7 @@ def _ends(text: str, max_chars: int) -> str:
     if len(text) <= max_chars:
         return text
     return f"{text[: max_chars // 2]}\n{text[-max_chars // 2 :]}"
+
+
+def _is_note(content: Any) -> bool:
+    return type(content) is str and is_media_note(content)

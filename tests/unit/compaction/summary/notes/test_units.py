@@ -69,7 +69,7 @@ def test_a_demand_with_the_sentence_before_it_is_one_unit() -> None:
 
 
 def test_media_of_the_user_are_named() -> None:
-    assert "[image: image/png]" in texts(user([text("look"), image()]))
+    assert "1x1" in texts(user([text("look"), image()]))
 
 
 def test_an_answer_is_divided_into_sentences_without_its_reasoning() -> None:
