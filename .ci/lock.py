@@ -15,8 +15,8 @@ OPTIONS = [
     "--quiet",
 ]
 LOCKS = {
-    "requirements.lock": ["--extra=redis"],
-    ".ci/dev.lock": ["--extra=redis", "--extra=dev"],
+    "requirements.lock": ["--extra=redis", "--extra=images"],
+    ".ci/dev.lock": ["--extra=redis", "--extra=images", "--extra=dev"],
 }
 
 

@@ -122,7 +122,8 @@ def bill(lock: str) -> dict[str, Any]:
     known = {pin.name: pin.purl for pin in locked}
     version = own_version()
     own = f"pkg:pypi/{project['name']}@{version}"
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["redis"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["redis"], *extras["images"]]
     direct = {plain(found[0]) for it in wanted if (found := _NAME.match(it))}
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",

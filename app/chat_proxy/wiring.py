@@ -11,6 +11,7 @@ from chat_proxy.config.environment import overridden
 from chat_proxy.config.policies import model_policies, plain_or_none, request_policy
 from chat_proxy.config.settings import Settings
 from chat_proxy.errors import BadConfiguration
+from chat_proxy.imaging.scaled_images import ScaledImages
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.forwarding.send import Forwarding
 from chat_proxy.proxy.lifecycle.admission import Admission, Drain
@@ -151,7 +152,14 @@ def make_compaction(
         metrics,
     )
     return CompactionServices(
-        checkpoints, LastSeen(store), offloads, originals, tokenizers, summaries, metrics
+        checkpoints,
+        LastSeen(store),
+        offloads,
+        originals,
+        tokenizers,
+        summaries,
+        metrics,
+        ScaledImages(lambda result: metrics.images.labels(result).inc()),
     )
 
 

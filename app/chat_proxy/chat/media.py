@@ -118,6 +118,28 @@ def nested_parts(part: dict[str, Any]) -> tuple[Path, list[Any]] | None:
     return None
 
 
+def with_inline_data(part: dict[str, Any], medium: Media, mime: str, base64: str) -> dict[str, Any]:
+    """Return the part of an inline medium with other data of another type, in the same form."""
+    is_url = medium.data[:5].lower() == "data:"
+    data = f"data:{mime};base64,{base64}" if is_url else base64
+    return _with_data(part, medium.data, data, mime)
+
+
+def _with_data(fields: dict[str, Any], old: str, new: str, mime: str) -> dict[str, Any]:
+    changed: dict[str, Any] = {}
+    for key, value in fields.items():
+        if type(value) is str and value == old:
+            changed[key] = new
+        elif type(value) is dict:
+            inner = _with_data(value, old, new, mime)
+            if inner is not value:
+                changed[key] = inner
+    if not changed:
+        return fields
+    types = {key: mime for key in _MIME_KEYS if type(fields.get(key)) is str}
+    return {**fields, **types, **changed}
+
+
 def sanitised_mime(text: str) -> str:
     """Return the media type in lower case, or `UNKNOWN_MIME` if it is malformed."""
     if len(text) <= _MAX_MIME_CHARS and _MIME.fullmatch(lowered := text.lower()):

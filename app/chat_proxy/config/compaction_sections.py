@@ -38,6 +38,9 @@ class VisionSettings(Section):
     in the request drops older turns."""
     keep_last_images: Count = 1
     """How many of the newest images stay when older ones give way."""
+    max_pixels: Count = 0
+    """Scale every inline image with more pixels down to so many, whatever the window; 0: only if
+    the window needs it. Needs Pillow (the extra `images`, in the container image by default)."""
 
 
 class MediaSettings(Section):

@@ -48,6 +48,7 @@ def model_policy(settings: Settings) -> ModelPolicy:
         settings.replay.enabled,
         settings.replay.clip_output,
         VolatileBlocks(settings.history.volatile_tags),
+        settings.vision.max_pixels,
     )
 
 

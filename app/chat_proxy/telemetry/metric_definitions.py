@@ -82,6 +82,11 @@ class MetricDefinitions:
         self.replays = self._counter(
             "overflow_replay", 'Answers "too long": sent again, or exhausted.', "result"
         )
+        self.images = self._counter(
+            "images",
+            "Images to be scaled down: scaled, reused from the cache, or refused by the decoder.",
+            "result",
+        )
         self.silent_truncations = self._counter(
             "silent_truncation",
             "Answers to prompts that the upstream had truncated: replayed, or relayed.",

@@ -2,7 +2,13 @@ from typing import Any
 
 import pytest
 
-from chat_proxy.chat.media import MAX_DEPTH, Media, media_in, sanitised_mime
+from chat_proxy.chat.media import (
+    MAX_DEPTH,
+    Media,
+    media_in,
+    sanitised_mime,
+    with_inline_data,
+)
 from tests.unit.chat.shapes import PIXEL, image, result, text, user
 
 
@@ -246,3 +252,38 @@ def test_a_part_without_a_type_is_told_by_its_key(key: str, kind: str) -> None:
     found = _only({key: {"url": "https://a/b"}})
 
     assert (found.kind, found.data) == (kind, "https://a/b")
+
+
+@pytest.mark.parametrize(
+    ("part", "after"),
+    [
+        (image(), image("data:image/jpeg;base64,NEW")),
+        (
+            {"type": "image_url", "image_url": PIXEL, "detail": "high"},
+            {"type": "image_url", "image_url": "data:image/jpeg;base64,NEW", "detail": "high"},
+        ),
+        (
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "Q"}},
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/jpeg", "data": "NEW"},
+            },
+        ),
+        (
+            {"type": "image", "data": "QQ", "mimeType": "image/gif"},
+            {"type": "image", "data": "NEW", "mimeType": "image/jpeg"},
+        ),
+        (
+            {"type": "file", "file": {"filename": "a.png", "file_data": PIXEL}},
+            {
+                "type": "file",
+                "file": {"filename": "a.png", "file_data": "data:image/jpeg;base64,NEW"},
+            },
+        ),
+    ],
+)
+def test_other_data_stand_in_the_same_form(part: Any, after: Any) -> None:
+    before = repr(part)
+
+    assert with_inline_data(part, _only(part), "image/jpeg", "NEW") == after
+    assert repr(part) == before

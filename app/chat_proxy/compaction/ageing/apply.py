@@ -2,20 +2,26 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.details_blocks import embedded_results, with_embedded_results
-from chat_proxy.chat.media import MAX_DEPTH, Path, is_media, nested_parts
+from chat_proxy.chat.media import MAX_DEPTH, Path, is_media, nested_parts, with_inline_data
 from chat_proxy.chat.message import Message
 from chat_proxy.chat.result_texts import texts_in
 from chat_proxy.chat.tool_names import ResultCall, call_of_results
 from chat_proxy.compaction.ageing.line import LONGEST_LINE, RESULT_NOTE, line_of
-from chat_proxy.compaction.ageing.short import short_arguments, short_result, short_text
+from chat_proxy.compaction.ageing.short import short_result
+from chat_proxy.compaction.ageing.short_calls import with_short_calls
 from chat_proxy.compaction.ageing.treatments import WHOLE_MESSAGE, Place, Treatments
 from chat_proxy.compaction.media_notes import details_of, is_media_note, media_note, said_after
 from chat_proxy.compaction.tool_results import rendered_texts
 from chat_proxy.compaction.truncate_text import byte_count, place_in
+
+SmallerImages = Mapping[Place, tuple[str, str]]
+"""The type and the base64 of each image that is scaled down."""
+NO_IMAGES: Final[SmallerImages] = MappingProxyType({})
 
 Where = Callable[[str], str]
 """Returns a note that names the place of a whole text, beginning with a space; empty if none."""
@@ -40,15 +46,18 @@ def age(
     treatments: Treatments,
     where: Where = nowhere,
     spoken: Conversation | None = None,
+    smaller: SmallerImages = NO_IMAGES,
 ) -> Conversation:
     """Return the conversation with the treatments applied; the same object if nothing changes.
 
     Applying them again, whole or in parts, changes nothing more. `spoken` is the conversation
-    before anything was cut in it: notes of media quote the answers in it.
+    before anything was cut in it: notes of media quote the answers in it. `smaller` has the scaled
+    images; one that is not in it stays as it is.
     """
     if not treatments:
         return conversation
     ageing = _Ageing(treatments, where, call_of_results(conversation), spoken or conversation)
+    ageing.smaller = smaller
     changed = {}
     for index, origin in enumerate(conversation.origins):
         if origin is not None and origin in ageing.origins:
@@ -76,8 +85,14 @@ class _Ageing:
         self._where = where
         self._call_of = calls
         self._spoken = spoken
+        self._scaled = _sizes_by_origin(treatments.scaled)
+        self.smaller: SmallerImages = NO_IMAGES
         self.origins = (
-            self._lines.keys() | self._media.keys() | self._short.keys() | (self._calls.keys())
+            self._lines.keys()
+            | self._media.keys()
+            | self._short.keys()
+            | self._calls.keys()
+            | self._scaled.keys()
         )
 
     def message(self, message: Message, index: int, origin: int) -> Message:
@@ -86,7 +101,21 @@ class _Ageing:
         after = self._with_lines(message, self._lines.get(origin, ()), call)
         after = self._with_short(after, self._short.get(origin, {}), call)
         after = with_short_calls(after, self._calls.get(origin, {}).get(WHOLE_MESSAGE))
+        after = self._with_smaller_images(after, self._scaled.get(origin, {}), origin)
         return self._without_media(after, self._media.get(origin, ()), index, origin)
+
+    def _with_smaller_images(
+        self, message: Message, sides: Mapping[int, int], origin: int
+    ) -> Message:
+        if not sides:
+            return message
+        media = {medium.path: medium for medium in message.media()}
+        changed: dict[Path, Any] = {}
+        for number, (path, part) in enumerate(media_slots(message)):
+            image = self.smaller.get(Place(origin, number)) if number in sides else None
+            if image is not None and path in media:
+                changed[path] = with_inline_data(part, media[path], *image)
+        return message.with_parts(changed)
 
     def _without_media(
         self, message: Message, parts: Collection[int], index: int, origin: int
@@ -160,46 +189,6 @@ class _Ageing:
             if shorter != text:
                 changed[path] = shorter
         return message.with_parts(changed)
-
-
-def with_short_calls(message: Message, max_bytes: int | None) -> Message:
-    """Return the message with long arguments of its calls cut, and its own long text."""
-    if max_bytes is None or not message.is_assistant:
-        return message
-    fields = dict(message.fields)
-    calls = fields.get("tool_calls")
-    if type(calls) is list:
-        fields["tool_calls"] = [_short_call(call, max_bytes) for call in calls]
-    if type(fields.get("function_call")) is dict:
-        fields["function_call"] = _short_function(fields["function_call"], max_bytes)
-    if type(fields.get("content")) is str:
-        fields["content"] = _short_content(fields["content"], max_bytes)
-    return message if fields == message.fields else Message(fields)
-
-
-def _short_content(text: str, max_bytes: int) -> str:
-    """Cut an assistant's text; of embedded results only the inside, so that blocks stay whole."""
-    results = embedded_results(text)
-    if not results:
-        return short_text(text, max_bytes)
-    cut = {number: short_text(result.text, max_bytes) for number, result in enumerate(results)}
-    return with_embedded_results(text, cut)
-
-
-def _short_call(call: Any, max_bytes: int) -> Any:
-    if type(call) is not dict:
-        return call
-    for key in ("function", "custom"):
-        if type(call.get(key)) is dict:
-            return {**call, key: _short_function(call[key], max_bytes)}
-    return call
-
-
-def _short_function(function: dict[str, Any], max_bytes: int) -> dict[str, Any]:
-    for key in ("arguments", "input"):
-        if key in function:
-            return {**function, key: short_arguments(function[key], max_bytes)}
-    return function
 
 
 def _with_embedded_results(

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, Self
 
 WHOLE_MESSAGE = -1
 
+_KEYS = frozenset(("lines", "short", "calls", "media", "scaled"))
+
 
 class Place(NamedTuple):
     """A tool result or medium: its message's index in the client's list, and its number in it.
@@ -30,51 +32,57 @@ class Treatments:
     """The calls whose long arguments are cut, with the maximum bytes of each argument."""
     media: frozenset[Place] = frozenset()
     """The media that are replaced by a note."""
+    scaled: Mapping[Place, int] = field(default_factory=dict)
+    """The images that are scaled down, with the longer side in pixels."""
 
     @classmethod
     def from_document(cls, document: object) -> Self:
         """Read the output of `as_document`; raise ValueError for anything else."""
-        if not isinstance(document, dict) or document.keys() != {
-            "lines",
-            "short",
-            "calls",
-            "media",
-        }:
-            raise ValueError("Treatments must have lines, short, calls and media.")
+        if not isinstance(document, dict) or document.keys() | {"scaled"} != _KEYS:
+            raise ValueError("Treatments must have lines, short, calls, media and scaled.")
         return cls(
             frozenset(_places_of(document["lines"])),
             _sizes_of(document["short"]),
             _sizes_of(document["calls"]),
             frozenset(_places_of(document["media"])),
+            _sizes_of(document.get("scaled", [])),
         )
 
     def as_document(self) -> dict[str, list[list[int]]]:
-        """Return plain lists for JSON; equal treatments give equal lists."""
+        """Return plain lists for JSON; equal treatments give equal lists.
+
+        Scaled images are named only if there are any, so that earlier versions read the rest.
+        """
+        scaled = [[*place, side] for place, side in sorted(self.scaled.items())]
         return {
             "lines": [list(place) for place in sorted(self.lines)],
             "short": [[*place, size] for place, size in sorted(self.short.items())],
             "calls": [[*place, size] for place, size in sorted(self.calls.items())],
             "media": [list(place) for place in sorted(self.media)],
+            **({"scaled": scaled} if scaled else {}),
         }
 
     def __bool__(self) -> bool:
-        return bool(self.lines or self.short or self.calls or self.media)
+        return bool(self.lines or self.short or self.calls or self.media or self.scaled)
 
     def __or__(self, other: Self) -> "Treatments":
         """Return both; where they differ, what is shown shorter."""
         lines = self.lines | other.lines
         short = _smaller_of(self.short, other.short)
+        media = self.media | other.media
+        scaled = _smaller_of(self.scaled, other.scaled)
         return Treatments(
             lines,
             {place: size for place, size in short.items() if place not in lines},
             _smaller_of(self.calls, other.calls),
-            self.media | other.media,
+            media,
+            {place: side for place, side in scaled.items() if place not in media},
         )
 
     @property
     def until(self) -> int:
         """The index in the client's list after the last message that is changed."""
-        places = (*self.lines, *self.short, *self.calls, *self.media)
+        places = (*self.lines, *self.short, *self.calls, *self.media, *self.scaled)
         return 1 + max((place.origin for place in places), default=-1)
 
     def shifted(self, offset: int) -> "Treatments":
@@ -92,6 +100,7 @@ class Treatments:
             {moved(place): size for place, size in kept.short.items()},
             {moved(place): size for place, size in kept.calls.items()},
             frozenset(map(moved, kept.media)),
+            {moved(place): side for place, side in kept.scaled.items()},
         )
 
     def from_origin(self, origin: int) -> "Treatments":
@@ -101,6 +110,7 @@ class Treatments:
             {place: size for place, size in self.short.items() if place.origin >= origin},
             {place: size for place, size in self.calls.items() if place.origin >= origin},
             frozenset(place for place in self.media if place.origin >= origin),
+            {place: side for place, side in self.scaled.items() if place.origin >= origin},
         )
 
 

@@ -3,15 +3,16 @@
     unchanged               already small enough
     superseded              results that a later one replaces become lines
     media thinned           older media become notes, oldest first; all text stays
+    media scaled            images that stay are scaled down, to half of the room at most
     folded                  older messages become a summary, the tail stays whole
     folded and aged         old results in the tail are shortened, then become lines
     folded further          more of the tail is folded
     fold cut                the folded text gets what is left
     newest steps shortened  their results get equal shares of the room
-    media noted             older media, then current ones, become notes
+    media noted             images are scaled further; older media, then current ones, become notes
     smallest                instructions, the current message, the newest step at its smallest
 
-The first six pursue the target; a deeper form is taken only as far as the window demands, because
+The first seven pursue the target; a deeper form is taken only as far as the window demands, because
 it loses what the model is working with.
 """
 
@@ -20,6 +21,7 @@ from typing import Final, NamedTuple
 from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.budget import BudgetPolicy
 from chat_proxy.compaction.planner.plan import Plan, Unfit
+from chat_proxy.compaction.planner.scaling import with_scaled_media
 from chat_proxy.compaction.planner.tail import (
     LEAST_FOLD_TOKENS,
     demanded_room,
@@ -29,7 +31,7 @@ from chat_proxy.compaction.planner.tail import (
     wanted_room,
 )
 from chat_proxy.compaction.planner.view import View
-from chat_proxy.compaction.planner.working import WorkingPlan
+from chat_proxy.compaction.planner.working import MEDIA_NOTE_TOKENS, WorkingPlan
 
 LEAST_ROOM: Final = 160
 SMALLEST_ROOM: Final = 104
@@ -83,13 +85,36 @@ class Planner:
             working.age_superseded()
             if working.tokens <= goal.target:
                 return working.plan("superseded")
-            thinned = working.copy()
-            thinned.age_media(goal.target - thinned.room)
-            if thinned.tokens <= goal.target:
-                return thinned.plan("media thinned")
+        thinned = self._thinned(working, goal.target)
+        if thinned.tokens <= goal.target:
+            return thinned.plan("media thinned")
+        view = with_scaled_media(self._view, self._ageing, goal.target, MEDIA_NOTE_TOKENS)
+        if view is not self._view:
+            return Planner(view, self._ageing, self._budget).plan_scaled(goal, option)
+        return self._deeper(working, goal, option)
+
+    def plan_scaled(self, goal: Goal, option: FoldOption) -> Plan | None:
+        """Return the first form with scaled images that meets the goal, None if there is none."""
+        working = WorkingPlan(self._view, self._ageing)
+        if self._ageing.enabled:
+            working.age_superseded()
+        thinned = self._thinned(working, goal.target)
+        if thinned.tokens <= goal.target:
+            return thinned.plan("media scaled")
+        return self._deeper(working, goal, option)
+
+    def _deeper(self, working: WorkingPlan, goal: Goal, option: FoldOption) -> Plan | None:
+        """Return the first form that loses text, if that is allowed."""
         if not option.is_allowed:
             return self._aged(working, goal) if option.may_age else None
         return self._folded(working, goal, option) or self._last_forms(working, goal)
+
+    def _thinned(self, working: WorkingPlan, target: int) -> WorkingPlan:
+        """Return the plan with older media noted, oldest first, as far as the target needs it."""
+        thinned = working.copy()
+        if self._ageing.enabled:
+            thinned.age_media(target - thinned.room)
+        return thinned
 
     def smallest(self) -> Plan:
         """Return the smallest form that there is."""
@@ -132,6 +157,8 @@ class Planner:
     def _aged(self, working: WorkingPlan, goal: Goal) -> Plan | None:
         """Return the plan without a fold: only results and media age."""
         working = self._with_ageing(working, goal.target - working.room)
+        if working.tokens > goal.limit:
+            working.scale_media(goal.limit - working.room)
         if working.tokens > goal.limit:
             working.note_older_media()
         return working.plan("aged") if working.tokens <= goal.limit else None
@@ -186,8 +213,10 @@ class Planner:
         working.shorten_newest(goal.limit - share)
         if working.rest + least <= goal.limit:
             return working.plan("newest steps shortened", self._room(working, goal.limit))
-        working.note_older_media()
-        working.note_current_media(goal.limit - least)
+        working.scale_media(goal.limit - least)
+        if working.rest + least > goal.limit:
+            working.note_older_media()
+            working.note_current_media(goal.limit - least)
         if working.rest + least <= goal.limit:
             return working.plan("media noted", self._room(working, goal.limit))
         plan = self._smallest(working, SMALLEST_ROOM, goal.hard_limit)
@@ -212,6 +241,8 @@ class Planner:
         has_fold = working.end > view.conversation.instructions
         room = least if has_fold else 0
         working.shorten_newest(limit - room)
+        if working.rest + room > limit:
+            working.scale_media(limit - room)
         if working.rest + room > limit:
             working.note_older_media()
             working.note_current_media(limit - room)

@@ -22,6 +22,8 @@ class PlacedMedium(NamedTuple):
     is_result: bool
     """Whether it came with a tool result."""
     tokens: int
+    number: int
+    """Its number among the media of its message, without the notes of others."""
 
 
 def placed_media(view: View, indexes: Sequence[int]) -> Iterator[PlacedMedium]:
@@ -35,9 +37,9 @@ def placed_media(view: View, indexes: Sequence[int]) -> Iterator[PlacedMedium]:
         numbers = {slot.path: number for number, slot in enumerate(media_slots(message))}
         sizes = view.media_sizes(index) if media else ()
         is_result = message.is_tool_result or index in conversation.attachments
-        for medium, tokens in reversed(list(zip(media, sizes, strict=True))):
+        for number, (medium, tokens) in reversed(list(enumerate(zip(media, sizes, strict=True)))):
             place = Place(origin, numbers[medium.path])
-            yield PlacedMedium(index, place, medium, is_result, tokens)
+            yield PlacedMedium(index, place, medium, is_result, tokens, number)
 
 
 def without_newest(media: Sequence[PlacedMedium], policy: AgeingPolicy) -> list[PlacedMedium]:

@@ -9,6 +9,7 @@ Form = Literal[
     "unchanged",
     "superseded",
     "media thinned",
+    "media scaled",
     "aged",
     "folded",
     "folded and aged",

@@ -90,6 +90,7 @@ def _aged(conversation: Conversation, treatments: Treatments, group: Group) -> s
         ("short", treatments.short),
         ("short", treatments.calls),
         ("noted", treatments.media),
+        ("scaled", treatments.scaled),
     ):
         if any(place.origin in origins for place in places):
             return name

@@ -1,7 +1,7 @@
 """What the planner sees of a request: messages, their tokens, and what was decided before."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from chat_proxy.caches import cached_once
@@ -12,14 +12,21 @@ from chat_proxy.chat.conversation import (
     carried,
 )
 from chat_proxy.chat.groups import Group
+from chat_proxy.chat.media import Media
 from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.budget import Budget
 from chat_proxy.compaction.planner.news import demand_sizes, news_sizes
+from chat_proxy.tokens.images.fit import Fit
 
 NEWEST_STEPS = 2
 ANSWERS_OF_PACE = 20
 TRIGGER_SHARE = 0.8
 KEPT_SHARE = 0.45
+
+
+def no_fit(_medium: Media, _max_tokens: int) -> Fit | None:
+    """Return no smaller form: media are not scaled."""
+    return None
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,10 @@ class View:
     """Returns the tokens of a text."""
     media_sizes: Callable[[int], Sequence[int]]
     """Returns the tokens of each medium of a message, by its index."""
+    fit: Callable[[Media, int], Fit | None] = no_fit
+    """Returns the smaller form of a medium with at most so many tokens, None if it has none."""
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    """Why messages are shown smaller already, by their index."""
 
     def with_fold(self, tokens: int) -> "View":
         """Return the view with the tokens of the folded text."""

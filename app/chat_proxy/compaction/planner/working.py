@@ -1,21 +1,29 @@
 """A plan in the making: sizes that shrink step by step, and the treatments that shrink them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import accumulate
 
 from chat_proxy.chat.conversation import carried
 from chat_proxy.chat.message import Message
-from chat_proxy.compaction.ageing.apply import with_short_calls
 from chat_proxy.compaction.ageing.line import LONGEST_LINE
 from chat_proxy.compaction.ageing.policy import AgeingPolicy
+from chat_proxy.compaction.ageing.short_calls import with_short_calls
 from chat_proxy.compaction.ageing.superseded import superseded
 from chat_proxy.compaction.ageing.treatments import Place, Treatments
-from chat_proxy.compaction.planner.placed_media import PlacedMedium, placed_media, without_newest
+from chat_proxy.compaction.planner.placed_media import PlacedMedium, placed_media
 from chat_proxy.compaction.planner.plan import Form, Plan
+from chat_proxy.compaction.planner.scaling import (
+    SCALED_REASON,
+    fits_in,
+    leaving_media,
+    shown_indexes,
+)
 from chat_proxy.compaction.planner.view import View
+from chat_proxy.compaction.shares import fair_share
 from chat_proxy.compaction.tool_results import ToolResult, tool_results
 from chat_proxy.compaction.truncate_text import byte_count
+from chat_proxy.tokens.images.fit import Fit
 
 LEAST_AGED_TOKENS = 250
 """Results below this size stay: a line would save next to nothing."""
@@ -28,8 +36,6 @@ LEFT_OUT_TOKENS = 40
 SMALLEST_RESULT_BYTES = 240
 FRAME_TOKENS = 12
 """About the tokens of the acknowledgement behind a folded text."""
-
-_CHANGING = ("_sizes", "_lines", "_short", "_calls", "_media", "_named", "_shown", "_reasons")
 
 
 class WorkingPlan:
@@ -48,7 +54,8 @@ class WorkingPlan:
         self._shown: dict[Place, int] = {}
         self._calls: dict[Place, int] = {}
         self._media: set[Place] = set()
-        self._reasons: dict[int, str] = {}
+        self._scaled: dict[Place, Fit] = {}
+        self._reasons = dict(view.reasons)
         self._named: set[Place] = set()
         self._current_media: int | None = None
         self._results = [
@@ -80,7 +87,11 @@ class WorkingPlan:
     def plan(self, form: Form, room: int | None = None) -> Plan:
         """Return the plan as it stands."""
         added = Treatments(
-            frozenset(self._lines), dict(self._short), dict(self._calls), frozenset(self._media)
+            frozenset(self._lines),
+            dict(self._short),
+            dict(self._calls),
+            frozenset(self._media),
+            {place: fit.side for place, fit in self._scaled.items()},
         )
         tokens = self.rest + (self.room if room is None else room)
         return Plan(
@@ -96,8 +107,9 @@ class WorkingPlan:
     def copy(self) -> "WorkingPlan":
         """Return a copy that can be changed without changing this one."""
         other = copy(self)
-        for name in _CHANGING:
-            setattr(other, name, getattr(self, name).copy())
+        for name, value in vars(self).items():
+            if isinstance(value, dict | list | set):
+                setattr(other, name, value.copy())
         return other
 
     def age_superseded(self) -> None:
@@ -112,15 +124,21 @@ class WorkingPlan:
 
         Those of the current user messages and of the newest steps stay.
         """
-        turn = self.view.conversation.current_turn
-        users = frozenset(turn.users) if turn else frozenset()
-        last = self._newest_start()
         shown = list(self._shown_media(self._behind_fold()))
-        for it in without_newest(shown, self._policy):
+        for it in leaving_media(self.view, self._policy, shown):
             if self.rest <= max_rest:
                 return
-            if it.message not in users and it.message < last:
-                self._note_medium(it)
+            self._note_medium(it)
+
+    def scale_media(self, max_rest: int) -> None:
+        """Scale images down to equal shares of the room, as far as they can be."""
+        shown = list(self._shown_media(shown_indexes(self.view, self.end)))
+        room = sum(it.tokens for it in shown) - (self.rest - max_rest)
+        fits = fits_in(self.view, shown, room)
+        for it in shown:
+            if it.place in fits:
+                self._scaled[it.place] = fits[it.place]
+                self._shrink(it.message, it.tokens - fits[it.place].tokens, SCALED_REASON)
 
     def age_results(self, max_rest: int) -> None:
         """Shorten old results, then leave one line of each, oldest first, until the rest fits."""
@@ -175,7 +193,7 @@ class WorkingPlan:
     def note_current_media(self, max_rest: int) -> None:
         """Replace media of the current turn by their names, oldest first, until the rest fits."""
         start = self.view.current_start
-        shown = [*carried(self.view.conversation, self.end), *self._behind_fold()]
+        shown = shown_indexes(self.view, self.end)
         media = list(self._shown_media([index for index in shown if index >= start]))
         while media and self.rest > max_rest:
             oldest = media.pop()
@@ -269,20 +287,10 @@ class WorkingPlan:
         """Yield each medium of the client's messages that is still shown, newest first."""
         for it in placed_media(self.view, indexes):
             if it.place not in self._media and it.place not in self._named:
-                yield it
+                fit = self._scaled.get(it.place)
+                yield it if fit is None else it._replace(tokens=fit.tokens)
 
     def _note_medium(self, it: PlacedMedium) -> None:
         if it.tokens > MEDIA_NOTE_TOKENS:
             self._media.add(it.place)
             self._shrink(it.message, it.tokens - MEDIA_NOTE_TOKENS, "older media: a note is left")
-
-
-def fair_share(sizes: Iterable[int], room: int) -> int:
-    """Return the largest share so that all sizes, cut to it, fit the room together."""
-    ordered = sorted(sizes)
-    for rank, size in enumerate(ordered):
-        share = room // (len(ordered) - rank)
-        if size > share:
-            return share
-        room -= size
-    return ordered[-1] if ordered else 0

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from chat_proxy.compaction.planner.working import fair_share
+from chat_proxy.compaction.shares import fair_share
 
 # What the model needs most to go on comes first; sections of other prompts come in their order.
 _FIRST: Final = (

@@ -108,7 +108,7 @@ async def planned_checkpoint(
     names_places = await _keep_results(adoption, originals)
     before = applied.checkpoint or Checkpoint(0, Treatments(), 0)
     boundary = adoption.boundary if folded else before.folded_until
-    treatments = plan.treatments.from_origin(boundary)
+    treatments = plan.treatments.from_origin(boundary) | _scaled_in_front(adoption)
     until = session.history.seam_from(max(boundary, treatments.until))
     checkpoint = replace(before, until=until, treatments=treatments, names_places=names_places)
     if folded is None:
@@ -121,6 +121,14 @@ async def planned_checkpoint(
         summarised_until=adoption.summarised_until,
         sources=folded.sources,
     )
+
+
+def _scaled_in_front(adoption: Adoption) -> Treatments:
+    """Return the scaled images of the request that stays in front of the fold's tail."""
+    conversation, plan = adoption.view.conversation, adoption.plan
+    origins = {conversation.origins[index] for index in carried(conversation, plan.end)}
+    scaled = plan.treatments.scaled.items()
+    return Treatments(scaled={place: side for place, side in scaled if place.origin in origins})
 
 
 def fold_content(

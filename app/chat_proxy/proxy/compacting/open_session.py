@@ -3,6 +3,7 @@
 import asyncio
 from functools import partial
 
+from chat_proxy.chat.media import Media
 from chat_proxy.compaction.budget import Budget
 from chat_proxy.compaction.planner.forms import Goal
 from chat_proxy.compaction.planner.view import View
@@ -11,6 +12,8 @@ from chat_proxy.proxy.session.recognition.history import history_of
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.session.session import AppliedCheckpoint, CompactionSession
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
+from chat_proxy.tokens.images.fit import Fit
+from chat_proxy.tokens.images.size import base64_of
 
 DIGESTS = "digests"
 """The kind of the key under which a scope's messages are digested."""
@@ -35,6 +38,7 @@ async def open_session(
         services.checkpoints,
         trimmed,
         services.originals,
+        services.images,
     )
 
 
@@ -76,8 +80,21 @@ def _view_of(session: CompactionSession, applied: AppliedCheckpoint) -> View:
         applied.treatments,
         partial(counter.count, ratio=token_count.ratio),
         partial(counter.media_sizes, unfolded, token_count.ratio),
+        partial(_fit, session, token_count.ratio),
     )
     if applied.visible is unfolded:
         return view
     visible = counter.count_conversation_in_thread(applied.visible).tokens
     return view.with_fold(max(0, visible - view.tokens))
+
+
+def _fit(session: CompactionSession, ratio: float, medium: Media, max_tokens: int) -> Fit | None:
+    """Return the smaller form of an image with at most so many tokens, None if it has none."""
+    images = session.images
+    if medium.kind != "image" or not medium.is_inline or not images.is_available:
+        return None
+    smaller = session.request_counter.fit(medium, max_tokens, ratio)
+    base64 = base64_of(medium.data) if smaller is not None else None
+    if base64 is None or images.is_refused(session.compaction.tenant, base64):
+        return None
+    return smaller

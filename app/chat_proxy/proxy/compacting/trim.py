@@ -2,11 +2,13 @@
 
 from functools import partial
 
-from chat_proxy.compaction.pipeline import Trimmed
+from chat_proxy.compaction.pipeline import Step, Trimmed
 from chat_proxy.compaction.stages.stage import StageContext
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
+from chat_proxy.proxy.session.session import SCALE_IMAGES
+from chat_proxy.proxy.session.smaller_images import with_fewer_pixels
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
 
 
@@ -22,11 +24,24 @@ async def trim(compaction: CompactionRequest, services: CompactionServices) -> C
         services.metrics.offloads.labels("refused").inc(len(unkept))
         if unkept:
             trimmed = await _run_stages(compaction, context._replace(whole=unkept))
+    max_pixels = compaction.policy.max_pixels
+    if max_pixels and not trimmed.conversation.shape.is_plain:
+        trimmed = await _with_fewer_pixels(trimmed, max_pixels, compaction, services)
     counter = RequestCounter(compaction.request, compaction.measured, services.tokenizers)
     token_count = await counter.count_conversation(trimmed.conversation)
     return CompactionResult(
         trimmed.conversation, token_count, trimmed.steps, trimmed.failures, trimmed.notices
     )
+
+
+async def _with_fewer_pixels(
+    trimmed: Trimmed, max_pixels: int, compaction: CompactionRequest, services: CompactionServices
+) -> Trimmed:
+    before = trimmed.conversation
+    after = await with_fewer_pixels(before, max_pixels, compaction.tenant, services.images)
+    if after is before:
+        return trimmed
+    return trimmed._replace(conversation=after, steps=(*trimmed.steps, Step(SCALE_IMAGES, after)))
 
 
 async def _run_stages(compaction: CompactionRequest, context: StageContext) -> Trimmed:

@@ -12,9 +12,12 @@ from chat_proxy.compaction.stages.truncate_tool_output import (
 )
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult, body_of
+from chat_proxy.proxy.session.smaller_images import with_fewer_pixels
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
 
 MAX_MEDIA_STEPS = 8
+SMALL_PIXELS = 512 * 512
+"""The pixels of images in a body that was refused for its bytes."""
 RESULT_BYTES = (16_000, 8_000, 4_000, 2_000, 1_000, 500, 250)
 """The sizes that tool results are cut to as a last resort, step by step."""
 
@@ -27,17 +30,29 @@ async def with_fewer_bytes(
     *,
     is_last: bool,
 ) -> CompactionResult | None:
-    """Return the first form with a smaller body: fewer media, then shorter results.
+    """Return the first form with a smaller body: smaller images, fewer media, shorter results.
 
     Before the last replay it is the smallest form that there is.
     """
     counter = RequestCounter(compaction.request, compaction.measured, services.tokenizers)
-    forms = _ladder(outcome.conversation, compaction)
-    for conversation in reversed(list(forms)) if is_last else forms:
+    forms = list(_ladder(outcome.conversation, compaction))
+    if is_last:
+        forms.reverse()
+    else:
+        smaller = await _with_smaller_images(outcome.conversation, compaction, services)
+        forms = [smaller, *forms]
+    for conversation in forms:
         if len(body_of(compaction, conversation)) < len(body):
             token_count = await counter.count_conversation(conversation)
             return outcome._replace(conversation=conversation, token_count=token_count)
     return None
+
+
+async def _with_smaller_images(
+    conversation: Conversation, compaction: CompactionRequest, services: CompactionServices
+) -> Conversation:
+    """Return the conversation with images of a size that few upstreams refuse."""
+    return await with_fewer_pixels(conversation, SMALL_PIXELS, compaction.tenant, services.images)
 
 
 def _ladder(conversation: Conversation, compaction: CompactionRequest) -> Iterator[Conversation]:

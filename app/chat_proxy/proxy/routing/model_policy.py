@@ -36,6 +36,8 @@ class ModelPolicy:
     clips_output: bool
     volatile: VolatileBlocks
     """The blocks of user messages that are no part of a history's identity."""
+    max_pixels: int = 0
+    """The most pixels of an image, whatever the window; 0: images are scaled only if needed."""
     pipeline: Pipeline = field(init=False)
     fingerprint: bytes = field(init=False)
     """Identifies the settings that decide how a conversation is compacted."""
@@ -44,6 +46,7 @@ class ModelPolicy:
         object.__setattr__(self, "pipeline", Pipeline(self.stages))
         tail = (self.budget.tail_turns, self.budget.tail_tokens)
         substance = f"{_plain(self.stages)} {_plain(self.ageing)} {tail} {self.summary.substance}"
+        substance += f" {self.max_pixels}" if self.max_pixels else ""
         object.__setattr__(self, "fingerprint", sha256(substance.encode()).digest())
 
     def most_gain(self, count: RequestCount, ratio: float, budget: Budget) -> int:

@@ -4,22 +4,25 @@ from dataclasses import dataclass
 from functools import partial
 
 from chat_proxy.chat.conversation import Conversation, answered_until
-from chat_proxy.compaction.ageing.apply import Where, age, nowhere
+from chat_proxy.compaction.ageing.apply import NO_IMAGES, SmallerImages, Where, age, nowhere
 from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.budget import Budget
 from chat_proxy.compaction.checkpoint import Checkpoint, index_of
 from chat_proxy.compaction.pipeline import Step
 from chat_proxy.compaction.summary.fold import fold
+from chat_proxy.imaging.scaled_images import ScaledImages
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.session.originals import Originals
 from chat_proxy.proxy.session.recognition.checkpoints import KIND, Checkpoints
 from chat_proxy.proxy.session.recognition.history import History
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
+from chat_proxy.proxy.session.smaller_images import smaller_images
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
 
 SUMMARY = "summary"
 AGE_TOOL_OUTPUT = "age_tool_output"
 AGE_MEDIA = "age_media"
+SCALE_IMAGES = "scale_images"
 BYTES_PER_MESSAGE = 512
 """A message, however short, takes as long to age and fold as so many bytes."""
 
@@ -59,17 +62,22 @@ class AppliedCheckpoint:
 
 
 def apply_checkpoint(
-    trimmed: Conversation, checkpoint: Checkpoint | None, where: Where
+    trimmed: Conversation,
+    checkpoint: Checkpoint | None,
+    where: Where,
+    smaller: SmallerImages = NO_IMAGES,
 ) -> AppliedCheckpoint:
     """Age and fold a trimmed conversation as a checkpoint specifies."""
     if checkpoint is None:
         return AppliedCheckpoint(trimmed, trimmed, trimmed, (), None)
     treatments = checkpoint.treatments
     media = Treatments(media=treatments.media)
+    scaled = Treatments(scaled=treatments.scaled)
     others = Treatments(treatments.lines, treatments.short, treatments.calls)
     unfolded, steps = trimmed, []
-    for name, part in ((AGE_TOOL_OUTPUT, others), (AGE_MEDIA, media)):
-        aged = age(unfolded, part, where if checkpoint.names_places else nowhere, trimmed)
+    for name, part in ((AGE_TOOL_OUTPUT, others), (SCALE_IMAGES, scaled), (AGE_MEDIA, media)):
+        named = where if checkpoint.names_places else nowhere
+        aged = age(unfolded, part, named, trimmed, smaller)
         if aged is not unfolded:
             steps.append(Step(name, aged))
             unfolded = aged
@@ -92,6 +100,7 @@ class CompactionSession:
     trimmed: CompactionResult
     """The request after the trimming stages, before anything else."""
     originals: Originals
+    images: ScaledImages
 
     async def find(self, kind: str = KIND, *, anew: bool = False) -> Checkpoint | None:
         """Return the checkpoint that an earlier request of this conversation stored."""
@@ -113,7 +122,11 @@ class CompactionSession:
         """
         named: dict[str, str] = {}
         where = partial(self._place_of, named)
-        work = partial(apply_checkpoint, self.trimmed.conversation, checkpoint, where)
+        scaled = checkpoint.treatments.scaled if checkpoint else {}
+        smaller = await smaller_images(
+            self.trimmed.conversation, scaled, self.compaction.tenant, self.images
+        )
+        work = partial(apply_checkpoint, self.trimmed.conversation, checkpoint, where, smaller)
         size = self._size_of_work if checkpoint else 0
         applied = await run_inline_or_in_thread(work, size)
         if named and not self.compaction.is_dry_run:

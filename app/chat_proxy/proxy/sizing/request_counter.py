@@ -4,9 +4,12 @@ from math import ceil
 
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.chat.conversation import Conversation
+from chat_proxy.chat.media import Media
 from chat_proxy.proxy.sizing.measure import Measured, TokenCount
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers, definitions_of
 from chat_proxy.tokens.counter import count_request, media_tokens
+from chat_proxy.tokens.images.fit import Fit, fit
+from chat_proxy.tokens.images.size import image_size
 
 
 class RequestCounter:
@@ -48,3 +51,12 @@ class RequestCounter:
         rules = self._measured.rules
         media = conversation.messages[index].media()
         return [ceil(media_tokens(medium, rules) * ratio) for medium in media]
+
+    def fit(self, medium: Media, max_tokens: int, ratio: float) -> Fit | None:
+        """Return the largest smaller form of an image with at most so many tokens, if any."""
+        size = image_size(medium.data)
+        if size is None:
+            return None
+        family = self._measured.rules.image_family
+        smaller = fit(size, medium.detail, family, int(max_tokens / ratio))
+        return None if smaller is None else Fit(smaller.side, ceil(smaller.tokens * ratio))

@@ -8,6 +8,8 @@ from binascii import Error, a2b_base64
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+MAX_PIXELS: Final = 1_000_000_000
+"""No decoder opens an image of more pixels: its header is not to be believed."""
 _MAX_JPEG_SEGMENTS: Final = 64
 _MAX_PREFIX_CHARS: Final = 256
 _HEIF_HEAD_BYTES: Final = 2_048
@@ -40,7 +42,15 @@ def image_size(data: str) -> Size | None:
         size = _size(peek)
     except (Error, ValueError):
         return None
-    return size if size is not None and min(size) > 0 else None
+    if size is None or min(size) <= 0 or size.width * size.height > MAX_PIXELS:
+        return None
+    return size
+
+
+def base64_of(data: str) -> str | None:
+    """Return the base64 of a data URL, or of bare base64; None if there is none."""
+    start = _base64_start(data)
+    return None if start is None else data[start:]
 
 
 def _base64_start(data: str) -> int | None:

@@ -71,6 +71,12 @@ def cells_of(size: Size) -> int:
     return min(_MAX_CELLS, ceil(size.width / _CELL) * ceil(size.height / _CELL))
 
 
+def tokens_of_size(size: Size, detail: str | None, family: str | None) -> int | None:
+    """Return the tokens of an image of this size, None if the family is unknown."""
+    formula = _formula(family or "")
+    return None if formula is None else formula(size, (detail or "").lower())
+
+
 @lru_cache(maxsize=1_024)
 def image_family_of(model_name: str) -> str | None:
     """Return the family that the model name implies, None if it implies none."""

@@ -42,12 +42,32 @@ def test_treatments_reach_behind_the_last_message_that_they_change() -> None:
     assert Treatments().until == 0
 
 
+def test_of_two_sizes_of_an_image_the_smaller_holds_and_a_note_replaces_both() -> None:
+    both = Treatments(scaled={Place(0, 0): 900, Place(2, 1): 500}) | Treatments(
+        media=at((2, 1)), scaled={Place(0, 0): 700}
+    )
+
+    assert both.scaled == {Place(0, 0): 700}
+    assert both.media == at((2, 1))
+
+
+def test_scaled_images_are_kept_moved_and_left_out_like_all_else() -> None:
+    given = Treatments(scaled={Place(1, 0): 900, Place(4, 0): 500})
+
+    assert given.until == 5
+    assert given.from_origin(2).scaled == {Place(4, 0): 500}
+    assert given.shifted(-1).scaled == {Place(0, 0): 900, Place(3, 0): 500}
+    assert given.as_document()["scaled"] == [[1, 0, 900], [4, 0, 500]]
+    assert Treatments.from_document(given.as_document()) == given
+
+
 def test_only_empty_treatments_are_false() -> None:
     assert not Treatments()
     assert Treatments(at(1))
     assert Treatments(short=sized(9, 1))
     assert Treatments(calls=sized(9, 1))
     assert Treatments(media=at((1, 0)))
+    assert Treatments(scaled={Place(1, 0): 300})
 
 
 def test_treatments_from_an_origin_on_leave_out_what_was_folded() -> None:

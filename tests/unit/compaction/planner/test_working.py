@@ -14,8 +14,8 @@ from chat_proxy.compaction.planner.working import (
     MEDIA_NAME_TOKENS,
     MEDIA_NOTE_TOKENS,
     WorkingPlan,
-    fair_share,
 )
+from chat_proxy.compaction.shares import fair_share
 from tests.unit.chat.shapes import calls, image, result, says, system, text, user
 from tests.unit.compaction.examples import at, embedded, sized
 from tests.unit.compaction.planner.views import AGEING, read_step, run, view_of, words
