@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -77,11 +77,33 @@ def table(document: dict[str, Any]) -> Iterator[str]:
             f"{message['index']:>5} {turn:>5} {message['group']:>5}  {role:<10} "
             f"{message['tokens']:>8,} {after(message['after']):>8}  {listed(message['by_kind'])}"
         )
+    yield from image_lines(document["images"])
     if document["tools"]:
         yield ""
         yield f"{'tool':<40} {'tokens':>8}"
         for tool in document["tools"]:
             yield f"{printable(tool['name'])[:40]:<40} {tool['tokens']:>8,}"
+
+
+def image_lines(images: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield each image with its size, tokens and family, and what would be done to it."""
+    if images:
+        yield ""
+        yield f"{'#':>5}  {'image':<24} {'size':>11} {'tokens':>8}  {'family':<16} what"
+    for image in images:
+        left = image["after"]
+        smaller = f" to {pixels(left['size'])}, {left['tokens']:,} tokens"
+        done = left["change"] + (smaller if left["change"] == "scaled" else "")
+        yield (
+            f"{image['message']:>5}  {printable(image['mime'])[:24]:<24} "
+            f"{pixels(image['size']):>11} {image['tokens']:>8,}  "
+            f"{image['family'] or 'unknown':<16} {done}"
+        )
+
+
+def pixels(size: Sequence[int] | None) -> str:
+    """Return width and height, `?` if they are unknown."""
+    return "?" if size is None else f"{size[0]}x{size[1]}"
 
 
 def head(document: dict[str, Any]) -> Iterator[str]:

@@ -150,8 +150,10 @@ async def test_it_prints_a_table(tmp_path: Path) -> None:
         ["3", "0", "2", "tool", "-"],
         ["4", "1", "3", "user", "="],
     ]
-    assert lines[15].split() == ["tool", "tokens"]
-    assert lines[16].split()[0] == "read_file"
+    assert lines[15].split() == ["#", "image", "size", "tokens", "family", "what"]
+    assert lines[16].split()[3:5] == ["1,600", "unknown"]
+    assert lines[-2].split() == ["tool", "tokens"]
+    assert lines[-1].split()[0] == "read_file"
 
 
 async def test_json_is_what_the_route_tells(explained: Explained) -> None:

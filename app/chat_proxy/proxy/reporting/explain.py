@@ -8,6 +8,7 @@ from chat_proxy.chat.conversation import Conversation
 from chat_proxy.proxy.compacting.decide import decide
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.compacting.trim import trim
+from chat_proxy.proxy.reporting.image_effects import images_of
 from chat_proxy.proxy.reporting.stage_effects import with_outcome
 from chat_proxy.proxy.session.output import with_fitting_output
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
@@ -41,7 +42,11 @@ async def explain(compaction: CompactionRequest, services: CompactionServices) -
     outcome = with_fitting_output(compaction, outcome)
     document = await asyncio.to_thread(explanation, compaction.request, measured, counter)
     after = await tokens_after_stages(compaction, outcome, services.tokenizers)
-    return with_outcome(document, measured, outcome, after) | {"mode": compaction.policy.mode}
+    images = await asyncio.to_thread(images_of, measured, outcome)
+    return with_outcome(document, measured, outcome, after) | {
+        "images": images,
+        "mode": compaction.policy.mode,
+    }
 
 
 async def tokens_after_stages(
