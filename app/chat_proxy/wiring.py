@@ -11,7 +11,6 @@ from chat_proxy.config.environment import overridden
 from chat_proxy.config.policies import model_policies, plain_or_none, request_policy
 from chat_proxy.config.settings import Settings
 from chat_proxy.errors import BadConfiguration
-from chat_proxy.imaging.scaled_images import ScaledImages
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.forwarding.send import Forwarding
 from chat_proxy.proxy.lifecycle.admission import Admission, Drain
@@ -21,6 +20,7 @@ from chat_proxy.proxy.routing.destinations import Destinations
 from chat_proxy.proxy.routing.model_policy import ModelPolicies
 from chat_proxy.proxy.routing.model_route import ModelRoutes
 from chat_proxy.proxy.services import Services
+from chat_proxy.proxy.session.image_services import make_image_services
 from chat_proxy.proxy.session.offloads import Offloads
 from chat_proxy.proxy.session.originals import Originals
 from chat_proxy.proxy.session.recognition.checkpoints import Checkpoints
@@ -159,7 +159,7 @@ def make_compaction(
         tokenizers,
         summaries,
         metrics,
-        ScaledImages(lambda result: metrics.images.labels(result).inc()),
+        make_image_services(store, upstream, metrics, summaries.tenant_budget.take),
     )
 
 

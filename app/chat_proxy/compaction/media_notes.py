@@ -46,9 +46,14 @@ def details_in(text: str) -> str:
     return (found[1] or "") if found else ""
 
 
-def details_of(medium: Media, part: dict[str, Any], number: int, said: str) -> str:
-    """Return the name, size and place of a medium, and what the assistant said about it."""
+def details_of(medium: Media, part: dict[str, Any], number: int, said: str, told: str = "") -> str:
+    """Return the name, size and place of a medium, and what it shows.
+
+    That is what a model wrote about it, if one was asked, else what the assistant said.
+    """
     about = ", ".join(filter(None, (name_and_size(medium, part), f"message #{number}")))
+    if told:
+        return f"{about}; it shows: {told}"
     return f"{about}; the assistant said: {said}" if said else about
 
 
@@ -98,13 +103,17 @@ def _is_attached(message: Message) -> bool:
     return type(message.content) is list and any(True for _ in message.media())
 
 
+def one_line(text: str) -> str:
+    """Return the first sentences of a model's text as one line, without anything dangerous."""
+    text = without_leading_thoughts(text[:_READ_CHARS]).partition("<details")[0]
+    sentences = sentences_of(sanitised(without_keys(text)))[:MOST_SENTENCES]
+    return cut_end(" ".join(" ".join(sentences).split()), LONGEST_SAID)
+
+
 def _first_sentences(message: Message) -> str:
     bare = Message({"role": "assistant", "content": message.content})
     texts = [text[:_READ_CHARS] for kind, text in bare.pieces() if kind == "text"]
-    text = without_leading_thoughts("\n".join(texts))
-    text = text.partition("<details")[0]
-    sentences = sentences_of(sanitised(without_keys(text)))[:MOST_SENTENCES]
-    return cut_end(" ".join(" ".join(sentences).split()), LONGEST_SAID)
+    return one_line("\n".join(texts))
 
 
 def _pixels(medium: Media) -> str:

@@ -41,6 +41,10 @@ class VisionSettings(Section):
     max_pixels: Count = 0
     """Scale every inline image with more pixels down to so many, whatever the window; 0: only if
     the window needs it. Needs Pillow (the extra `images`, in the container image by default)."""
+    notes: Annotated[Literal["answer", "model"], InAnyCase] = "answer"
+    """What the note of an image that leaves the prompt says. `answer`: the first sentences of the
+    answer that followed it. `model`: two sentences of the request's own model, asked in the
+    background, once for each image and tenant, when the conversation nears its window."""
 
 
 class MediaSettings(Section):

@@ -49,6 +49,7 @@ def model_policy(settings: Settings) -> ModelPolicy:
         settings.replay.clip_output,
         VolatileBlocks(settings.history.volatile_tags),
         settings.vision.max_pixels,
+        settings.vision.notes == "model",
     )
 
 

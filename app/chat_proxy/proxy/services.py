@@ -73,7 +73,7 @@ class Services:
         await self.compaction.last_seen.close()
         await self.compaction.checkpoints.close()
         await self.compaction.originals.close()
-        self.compaction.images.close()
+        await self.compaction.images.close()
         if self.archive is not None:
             await self.archive.close()
         await self.store.close()

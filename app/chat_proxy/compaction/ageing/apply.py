@@ -86,6 +86,7 @@ class _Ageing:
         self._call_of = calls
         self._spoken = spoken
         self._scaled = _sizes_by_origin(treatments.scaled)
+        self._told = treatments.told
         self.smaller: SmallerImages = NO_IMAGES
         self.origins = (
             self._lines.keys()
@@ -129,7 +130,8 @@ class _Ageing:
         for number, (path, part) in enumerate(media_slots(message)):
             if number in parts and path in media:
                 medium = media[path]
-                note = media_note(medium.mime, details_of(medium, part, origin, said))
+                told = self._told.get(Place(origin, number), "")
+                note = media_note(medium.mime, details_of(medium, part, origin, said, told))
                 changed[path] = _text_part(note, [part])
         return message.with_parts(changed)
 

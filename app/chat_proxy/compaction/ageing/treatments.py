@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 WHOLE_MESSAGE = -1
 
-_KEYS = frozenset(("lines", "short", "calls", "media", "scaled"))
+_KEYS = frozenset(("lines", "short", "calls", "media", "scaled", "told"))
 
 
 class Place(NamedTuple):
@@ -34,32 +34,37 @@ class Treatments:
     """The media that are replaced by a note."""
     scaled: Mapping[Place, int] = field(default_factory=dict)
     """The images that are scaled down, with the longer side in pixels."""
+    told: Mapping[Place, str] = field(default_factory=dict)
+    """What a model wrote about media that are replaced by a note."""
 
     @classmethod
     def from_document(cls, document: object) -> Self:
         """Read the output of `as_document`; raise ValueError for anything else."""
-        if not isinstance(document, dict) or document.keys() | {"scaled"} != _KEYS:
-            raise ValueError("Treatments must have lines, short, calls, media and scaled.")
+        if not isinstance(document, dict) or document.keys() | {"scaled", "told"} != _KEYS:
+            raise ValueError("Treatments must have lines, short, calls, media, scaled and told.")
         return cls(
             frozenset(_places_of(document["lines"])),
             _sizes_of(document["short"]),
             _sizes_of(document["calls"]),
             frozenset(_places_of(document["media"])),
             _sizes_of(document.get("scaled", [])),
+            _texts_of(document.get("told", [])),
         )
 
-    def as_document(self) -> dict[str, list[list[int]]]:
+    def as_document(self) -> dict[str, list[list[Any]]]:
         """Return plain lists for JSON; equal treatments give equal lists.
 
-        Scaled images are named only if there are any, so that earlier versions read the rest.
+        What earlier versions do not know is named only if it is there, so that they read the rest.
         """
         scaled = [[*place, side] for place, side in sorted(self.scaled.items())]
+        told = [[*place, text] for place, text in sorted(self.told.items())]
         return {
             "lines": [list(place) for place in sorted(self.lines)],
             "short": [[*place, size] for place, size in sorted(self.short.items())],
             "calls": [[*place, size] for place, size in sorted(self.calls.items())],
             "media": [list(place) for place in sorted(self.media)],
             **({"scaled": scaled} if scaled else {}),
+            **({"told": told} if told else {}),
         }
 
     def __bool__(self) -> bool:
@@ -77,6 +82,7 @@ class Treatments:
             _smaller_of(self.calls, other.calls),
             media,
             {place: side for place, side in scaled.items() if place not in media},
+            {**other.told, **self.told},
         )
 
     @property
@@ -101,6 +107,7 @@ class Treatments:
             {moved(place): size for place, size in kept.calls.items()},
             frozenset(map(moved, kept.media)),
             {moved(place): side for place, side in kept.scaled.items()},
+            {moved(place): text for place, text in kept.told.items()},
         )
 
     def from_origin(self, origin: int) -> "Treatments":
@@ -111,6 +118,7 @@ class Treatments:
             {place: size for place, size in self.calls.items() if place.origin >= origin},
             frozenset(place for place in self.media if place.origin >= origin),
             {place: side for place, side in self.scaled.items() if place.origin >= origin},
+            {place: text for place, text in self.told.items() if place.origin >= origin},
         )
 
 
@@ -127,6 +135,16 @@ def _places_of(rows: object) -> Iterable[Place]:
 
 def _sizes_of(rows: object) -> dict[Place, int]:
     return {Place(origin, part): size for origin, part, size in _rows_of(rows, 3)}
+
+
+def _texts_of(rows: object) -> dict[Place, str]:
+    texts = {}
+    for row in rows if isinstance(rows, list) else [None]:
+        if not isinstance(row, list) or len(row) != 3 or type(row[2]) is not str:
+            raise ValueError("What was told must name a place and a text.")
+        (place,) = _places_of([row[:2]])
+        texts[place] = row[2]
+    return texts
 
 
 def _rows_of(rows: object, length: int) -> list[list[int]]:

@@ -6,7 +6,7 @@ said, and the notes fill what is left.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from chat_proxy.chat.tool_names import ResultCall
@@ -79,6 +79,8 @@ class FoldContent:
     """The names of the places where the original messages are, oldest first."""
     splits_turn: bool = False
     """Whether the user's request of the current turn follows behind the fold."""
+    told: Mapping[int, str] = field(default_factory=dict)
+    """What a model wrote about the images of messages, by their number."""
 
 
 def fold_text(content: FoldContent, room: int, count: Count) -> str:
@@ -99,7 +101,8 @@ def fold_text(content: FoldContent, room: int, count: Count) -> str:
     if left >= LEAST_NOTES_TOKENS and content.messages:
         known = "\n".join([summary, *words.texts])
         messages = [*content.noted, *content.messages]
-        taken = notes(messages, content.calls, known, left - LEAST_NOTES_TOKENS // 2, count)
+        room = left - LEAST_NOTES_TOKENS // 2
+        taken = notes(messages, content.calls, known, room, count, content.told)
     return _text(content, summary, words, taken)
 
 

@@ -9,7 +9,7 @@ from chat_proxy.chat.media import UNKNOWN_MIME
 from chat_proxy.chat.message import Message
 from chat_proxy.chat.tool_names import call_of_results
 from chat_proxy.compaction.ageing.apply import age
-from chat_proxy.compaction.ageing.treatments import Treatments
+from chat_proxy.compaction.ageing.treatments import Place, Treatments
 from chat_proxy.compaction.checkpoint import Checkpoint
 from chat_proxy.compaction.drop_media import without_current_media
 from chat_proxy.compaction.media_notes import media_note
@@ -81,9 +81,21 @@ async def write_fold(adoption: Adoption, originals: Originals) -> FoldedText | N
         adoption.summary,
         sources,
     )
+    content = replace(content, told=await _told_about_folded(adoption, content))
     count = adoption.view.count
     text = await asyncio.to_thread(fold_text, content, plan.room, count)
     return FoldedText(text, count(text) + MARKER_TOKENS, sources)
+
+
+async def _told_about_folded(adoption: Adoption, content: FoldContent) -> dict[int, str]:
+    """Return what a model wrote about the images of folded messages, by their number."""
+    session = adoption.session
+    origins = [number for number, message in content.messages if message.is_user]
+    found = await session.images.notes.about(session.compaction, origins)
+    told: dict[int, str] = {}
+    for place, text in sorted(found.items()):
+        told[place.origin] = f"{told[place.origin]} {text}" if place.origin in told else text
+    return told
 
 
 async def adopt(
@@ -106,9 +118,11 @@ async def planned_checkpoint(
     """Return the checkpoint of a plan; the whole texts of what it ages are stored."""
     session, plan, applied = adoption.session, adoption.plan, adoption.applied
     names_places = await _keep_results(adoption, originals)
+    told = await _told_about_new(adoption)
     before = applied.checkpoint or Checkpoint(0, Treatments(), 0)
     boundary = adoption.boundary if folded else before.folded_until
     treatments = plan.treatments.from_origin(boundary) | _scaled_in_front(adoption)
+    treatments |= Treatments(told=told)
     until = session.history.seam_from(max(boundary, treatments.until))
     checkpoint = replace(before, until=until, treatments=treatments, names_places=names_places)
     if folded is None:
@@ -121,6 +135,16 @@ async def planned_checkpoint(
         summarised_until=adoption.summarised_until,
         sources=folded.sources,
     )
+
+
+async def _told_about_new(adoption: Adoption) -> dict[Place, str]:
+    """Return what a model wrote about the media that are noted now; earlier notes stay."""
+    session, known = adoption.session, adoption.applied.treatments.media
+    new = adoption.plan.treatments.media - known
+    if not new:
+        return {}
+    found = await session.images.notes.about(session.compaction, {it.origin for it in new})
+    return {place: text for place, text in found.items() if place in new}
 
 
 def _scaled_in_front(adoption: Adoption) -> Treatments:

@@ -80,6 +80,7 @@ async def _decide_or_repeat(
             applied = await session.apply(newer)
             outcome = await session.outcome(applied)
     _count_request(session, applied, services)
+    await session.images.notes.ask_about(session.compaction)
     is_over = is_due(session.budget, outcome.token_count.tokens, applied)
     idle = await is_idle(session, services.last_seen)
     if is_over:

@@ -90,7 +90,7 @@ def _view_of(session: CompactionSession, applied: AppliedCheckpoint) -> View:
 
 def _fit(session: CompactionSession, ratio: float, medium: Media, max_tokens: int) -> Fit | None:
     """Return the smaller form of an image with at most so many tokens, None if it has none."""
-    images = session.images
+    images = session.images.scaled
     if medium.kind != "image" or not medium.is_inline or not images.is_available:
         return None
     smaller = session.request_counter.fit(medium, max_tokens, ratio)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from chat_proxy.imaging.scaled_images import ScaledImages
+from chat_proxy.proxy.session.image_services import ImageServices
 from chat_proxy.proxy.session.offloads import Offloads
 from chat_proxy.proxy.session.originals import Originals
 from chat_proxy.proxy.session.recognition.checkpoints import Checkpoints
@@ -23,4 +23,4 @@ class CompactionServices:
     tokenizers: Tokenizers
     summaries: SummaryServices
     metrics: Metrics
-    images: ScaledImages
+    images: ImageServices

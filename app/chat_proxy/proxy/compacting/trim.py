@@ -38,7 +38,7 @@ async def _with_fewer_pixels(
     trimmed: Trimmed, max_pixels: int, compaction: CompactionRequest, services: CompactionServices
 ) -> Trimmed:
     before = trimmed.conversation
-    after = await with_fewer_pixels(before, max_pixels, compaction.tenant, services.images)
+    after = await with_fewer_pixels(before, max_pixels, compaction.tenant, services.images.scaled)
     if after is before:
         return trimmed
     return trimmed._replace(conversation=after, steps=(*trimmed.steps, Step(SCALE_IMAGES, after)))

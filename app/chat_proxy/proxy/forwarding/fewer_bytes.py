@@ -52,7 +52,9 @@ async def _with_smaller_images(
     conversation: Conversation, compaction: CompactionRequest, services: CompactionServices
 ) -> Conversation:
     """Return the conversation with images of a size that few upstreams refuse."""
-    return await with_fewer_pixels(conversation, SMALL_PIXELS, compaction.tenant, services.images)
+    return await with_fewer_pixels(
+        conversation, SMALL_PIXELS, compaction.tenant, services.images.scaled
+    )
 
 
 def _ladder(conversation: Conversation, compaction: CompactionRequest) -> Iterator[Conversation]:

@@ -38,6 +38,8 @@ class ModelPolicy:
     """The blocks of user messages that are no part of a history's identity."""
     max_pixels: int = 0
     """The most pixels of an image, whatever the window; 0: images are scaled only if needed."""
+    asks_about_images: bool = False
+    """Whether the model is asked what images show, for the notes that replace them."""
     pipeline: Pipeline = field(init=False)
     fingerprint: bytes = field(init=False)
     """Identifies the settings that decide how a conversation is compacted."""

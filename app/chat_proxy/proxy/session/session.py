@@ -10,8 +10,8 @@ from chat_proxy.compaction.budget import Budget
 from chat_proxy.compaction.checkpoint import Checkpoint, index_of
 from chat_proxy.compaction.pipeline import Step
 from chat_proxy.compaction.summary.fold import fold
-from chat_proxy.imaging.scaled_images import ScaledImages
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
+from chat_proxy.proxy.session.image_services import ImageServices
 from chat_proxy.proxy.session.originals import Originals
 from chat_proxy.proxy.session.recognition.checkpoints import KIND, Checkpoints
 from chat_proxy.proxy.session.recognition.history import History
@@ -71,7 +71,7 @@ def apply_checkpoint(
     if checkpoint is None:
         return AppliedCheckpoint(trimmed, trimmed, trimmed, (), None)
     treatments = checkpoint.treatments
-    media = Treatments(media=treatments.media)
+    media = Treatments(media=treatments.media, told=treatments.told)
     scaled = Treatments(scaled=treatments.scaled)
     others = Treatments(treatments.lines, treatments.short, treatments.calls)
     unfolded, steps = trimmed, []
@@ -100,7 +100,7 @@ class CompactionSession:
     trimmed: CompactionResult
     """The request after the trimming stages, before anything else."""
     originals: Originals
-    images: ScaledImages
+    images: ImageServices
 
     async def find(self, kind: str = KIND, *, anew: bool = False) -> Checkpoint | None:
         """Return the checkpoint that an earlier request of this conversation stored."""
@@ -124,7 +124,7 @@ class CompactionSession:
         where = partial(self._place_of, named)
         scaled = checkpoint.treatments.scaled if checkpoint else {}
         smaller = await smaller_images(
-            self.trimmed.conversation, scaled, self.compaction.tenant, self.images
+            self.trimmed.conversation, scaled, self.compaction.tenant, self.images.scaled
         )
         work = partial(apply_checkpoint, self.trimmed.conversation, checkpoint, where, smaller)
         size = self._size_of_work if checkpoint else 0

@@ -21,6 +21,13 @@ class TenantBudget:
         """Return whether the tenant has budget left; the last side-query may exceed it."""
         return not self._tokens_per_hour or self.spent(tenant) < self._tokens_per_hour
 
+    def take(self, tenant: str, tokens: int) -> bool:
+        """Count tokens as spent if the tenant has budget left; return whether it had."""
+        if not self.allows(tenant):
+            return False
+        self.spend(tenant, tokens)
+        return True
+
     def spend(self, tenant: str, tokens: int) -> None:
         """Count tokens as spent; a negative number corrects an estimate that was too high."""
         if self._tokens_per_hour:

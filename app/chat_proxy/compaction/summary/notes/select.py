@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from chat_proxy.chat.tool_names import ResultCall
@@ -36,13 +37,15 @@ def notes(
     known: str,
     room: int,
     count: Count,
+    told: Mapping[int, str] = MappingProxyType({}),
 ) -> str:
     """Return notes of messages within `room` tokens, without what a known text already says.
 
     No model takes part: the sentences and lines are chosen that carry the rarest names, numbers
-    and words for the fewest tokens. Each line begins with the message's number.
+    and words for the fewest tokens. Each line begins with the message's number. `told` has what a
+    model wrote about the images of a message, by its number.
     """
-    units = _bounded(units_of(messages, calls))
+    units = _bounded(units_of(messages, calls, told))
     units = _with_short_demands(units, int(room * WHOLE_SHARE), count)
     units = _with_short_images(units, int(room * IMAGES_SHARE / 2), count)
     selection = _Selection(units, known, count)

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from chat_proxy.chat.details_blocks import embedded_results, with_embedded_results
@@ -63,14 +64,22 @@ class Unit(NamedTuple):
     """Whether it is chosen before all others: a demand of the user, a failing test."""
 
 
-def units_of(messages: Sequence[NumberedMessage], calls: Mapping[int, ResultCall]) -> list[Unit]:
-    """Return the units of messages, in order; `calls` has the call of each result's number."""
+def units_of(
+    messages: Sequence[NumberedMessage],
+    calls: Mapping[int, ResultCall],
+    told: Mapping[int, str] = MappingProxyType({}),
+) -> list[Unit]:
+    """Return the units of messages, in order; `calls` has the call of each result's number.
+
+    `told` has what a model wrote about the images of a message; else the answer to it counts.
+    """
     found: list[Unit] = []
     speakers = [message for _, message in messages]
     for index, (number, message) in enumerate(messages):
         found += _units(number, message, calls)
         if type(message.content) in (list, dict) or _is_note(message.content):
-            found += _image_units(number, message, said_after(speakers, index))
+            said = told.get(number) or said_after(speakers, index)
+            found += _image_units(number, message, said)
     return list(_without_runs(found))
 
 
