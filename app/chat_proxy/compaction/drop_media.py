@@ -1,20 +1,14 @@
 """Remove media from a request that its upstream refused as too long, older media first."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.media import Media, Path
 from chat_proxy.chat.message import Message
 from chat_proxy.compaction.ageing.apply import age, media_slots
 from chat_proxy.compaction.ageing.treatments import Place, Treatments
-from chat_proxy.compaction.media_notes import file_name, part_of
-
-LEFT_OUT_NOTE: Final = (
-    "Some attachments were too large for the model's context window and were removed. Tell the user"
-    " that they were too large, and suggest a smaller file or fewer files."
-)
-NAMELESS: Final = "file"
+from chat_proxy.compaction.media_notes import LEFT_OUT_NOTE, attached_note, part_of
 
 
 class _Attachment(NamedTuple):
@@ -69,8 +63,7 @@ def _attachments(conversation: Conversation) -> Iterator[_Attachment]:
 def _attachment_note(medium: Media, message: Message) -> dict[str, Any]:
     """Return a text part that names a medium; `cache_control` still ends the same prefix."""
     part = part_of(medium, message.fields)
-    name = file_name(medium, part) or NAMELESS
-    note = {"type": "text", "text": f"[Attached {medium.mime}: {name}]"}
+    note = {"type": "text", "text": attached_note(medium, part)}
     if "cache_control" in part:
         note["cache_control"] = part["cache_control"]
     return note

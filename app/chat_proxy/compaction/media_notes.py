@@ -15,6 +15,11 @@ from chat_proxy.compaction.summary.validation.foreign import without_keys
 from chat_proxy.compaction.summary.validation.reasoning import without_leading_thoughts
 from chat_proxy.tokens.images.size import image_size
 
+LEFT_OUT_NOTE: Final = (
+    "Some attachments were too large for the model's context window and were removed. Tell the user"
+    " that they were too large, and suggest a smaller file or fewer files."
+)
+NAMELESS: Final = "file"
 LONGEST_NAME: Final = 80
 LONGEST_SAID: Final = 240
 MOST_SENTENCES: Final = 3
@@ -33,6 +38,11 @@ def media_note(mime: str, details: str = "") -> str:
     """Return the note that replaces a medium; it begins as clients and models know it."""
     note = f"[Old inline media cleared: {mime}]"
     return f"{note} {details[:LONGEST_NOTE]}" if details else note
+
+
+def attached_note(medium: Media, part: dict[str, Any]) -> str:
+    """Return the note that names a medium of the current message which does not fit."""
+    return f"[Attached {medium.mime}: {file_name(medium, part) or NAMELESS}]"
 
 
 def is_media_note(text: str) -> bool:

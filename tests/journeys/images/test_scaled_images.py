@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from chat_proxy.compaction.drop_media import LEFT_OUT_NOTE
+from chat_proxy.compaction.media_notes import LEFT_OUT_NOTE
 from chat_proxy.imaging import scaled_images
 from tests.journeys.counting.pictures import png
 from tests.journeys.images.photos import (

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from chat_proxy.compaction.drop_media import LEFT_OUT_NOTE
+from chat_proxy.compaction.media_notes import LEFT_OUT_NOTE
 from tests.journeys.counting.pictures import png
 from tests.journeys.replay.small_server import (
     Refusal,

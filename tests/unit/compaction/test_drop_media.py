@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.compaction.ageing.apply import age
 from chat_proxy.compaction.drop_media import (
-    LEFT_OUT_NOTE,
     older_media,
     without_current_media,
     without_older_media,
 )
-from chat_proxy.compaction.media_notes import LONGEST_NAME
+from chat_proxy.compaction.media_notes import LEFT_OUT_NOTE, LONGEST_NAME
 from tests.unit.chat.shapes import (
     PIXEL,
     Fields,

@@ -31,7 +31,7 @@ from chat_proxy.compaction.planner.tail import (
     wanted_room,
 )
 from chat_proxy.compaction.planner.view import View
-from chat_proxy.compaction.planner.working import MEDIA_NOTE_TOKENS, WorkingPlan
+from chat_proxy.compaction.planner.working import WorkingPlan
 
 LEAST_ROOM: Final = 160
 SMALLEST_ROOM: Final = 104
@@ -88,7 +88,7 @@ class Planner:
         thinned = self._thinned(working, goal.target)
         if thinned.tokens <= goal.target:
             return thinned.plan("media thinned")
-        view = with_scaled_media(self._view, self._ageing, goal.target, MEDIA_NOTE_TOKENS)
+        view = with_scaled_media(self._view, self._ageing, goal.target)
         if view is not self._view:
             return Planner(view, self._ageing, self._budget).plan_scaled(goal, option)
         return self._deeper(working, goal, option)

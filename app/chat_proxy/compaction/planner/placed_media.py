@@ -7,6 +7,14 @@ from chat_proxy.chat.media import Media
 from chat_proxy.compaction.ageing.apply import media_slots
 from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.ageing.treatments import Place
+from chat_proxy.compaction.media_notes import (
+    LEFT_OUT_NOTE,
+    attached_note,
+    details_of,
+    media_note,
+    part_of,
+    said_after,
+)
 from chat_proxy.compaction.planner.view import View
 
 VISUAL_KINDS = ("image", "video")
@@ -57,3 +65,18 @@ def without_newest(media: Sequence[PlacedMedium], policy: AgeingPolicy) -> list[
         if kept[it.is_result] < 0 and not (is_image and images >= 0):
             beyond.append(it)
     return beyond[::-1]
+
+
+def note_tokens(view: View, it: PlacedMedium) -> int:
+    """Return the tokens of the note that would replace a medium."""
+    messages = view.conversation.messages
+    part = part_of(it.medium, messages[it.message].fields)
+    details = details_of(it.medium, part, it.place.origin, said_after(messages, it.message))
+    return view.count(media_note(it.medium.mime, details))
+
+
+def name_tokens(view: View, it: PlacedMedium, *, is_first: bool) -> int:
+    """Return the tokens of a medium's name; the first of a message brings a sentence with it."""
+    part = part_of(it.medium, view.conversation.messages[it.message].fields)
+    name = view.count(attached_note(it.medium, part))
+    return name + (view.count(LEFT_OUT_NOTE) if is_first else 0)

@@ -7,7 +7,12 @@ from typing import Final
 from chat_proxy.chat.conversation import carried
 from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.ageing.treatments import Place, Treatments
-from chat_proxy.compaction.planner.placed_media import PlacedMedium, placed_media, without_newest
+from chat_proxy.compaction.planner.placed_media import (
+    PlacedMedium,
+    note_tokens,
+    placed_media,
+    without_newest,
+)
 from chat_proxy.compaction.planner.view import View
 from chat_proxy.compaction.shares import fair_share
 from chat_proxy.tokens.images.fit import Fit
@@ -15,7 +20,7 @@ from chat_proxy.tokens.images.fit import Fit
 SCALED_REASON: Final = "scaled down: the whole image is too large for the room"
 
 
-def with_scaled_media(view: View, policy: AgeingPolicy, target: int, note_tokens: int) -> View:
+def with_scaled_media(view: View, policy: AgeingPolicy, target: int) -> View:
     """Return the view with the images that stay scaled to what the target leaves them.
 
     They need not become smaller than half of what instructions leave of it: beyond that, text is
@@ -26,7 +31,7 @@ def with_scaled_media(view: View, policy: AgeingPolicy, target: int, note_tokens
     places = {it.place for it in leaving}
     staying = [it for it in shown if it.place not in places]
     total = sum(it.tokens for it in staying)
-    gone = sum(max(0, it.tokens - note_tokens) for it in leaving)
+    gone = sum(max(0, it.tokens - note_tokens(view, it)) for it in leaving)
     half = max(0, target - view.fixed) // 2
     room = max(half, target - (view.tokens - gone - total))
     fits = fits_in(view, staying, room)

@@ -11,7 +11,12 @@ from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.ageing.short_calls import with_short_calls
 from chat_proxy.compaction.ageing.superseded import superseded
 from chat_proxy.compaction.ageing.treatments import Place, Treatments
-from chat_proxy.compaction.planner.placed_media import PlacedMedium, placed_media
+from chat_proxy.compaction.planner.placed_media import (
+    PlacedMedium,
+    name_tokens,
+    note_tokens,
+    placed_media,
+)
 from chat_proxy.compaction.planner.plan import Form, Plan
 from chat_proxy.compaction.planner.scaling import (
     SCALED_REASON,
@@ -28,11 +33,6 @@ from chat_proxy.tokens.images.fit import Fit
 LEAST_AGED_TOKENS = 250
 """Results below this size stay: a line would save next to nothing."""
 LINE_TOKENS = 70
-MEDIA_NOTE_TOKENS = 70
-"""About the tokens of the note of a medium, with what was said about it."""
-MEDIA_NAME_TOKENS = 20
-LEFT_OUT_TOKENS = 40
-"""About the tokens of the sentence in a message whose media were removed."""
 SMALLEST_RESULT_BYTES = 240
 FRAME_TOKENS = 12
 """About the tokens of the acknowledgement behind a folded text."""
@@ -198,7 +198,7 @@ class WorkingPlan:
         while media and self.rest > max_rest:
             oldest = media.pop()
             is_first = not any(oldest.place.origin == named.origin for named in self._named)
-            left = MEDIA_NAME_TOKENS + (LEFT_OUT_TOKENS if is_first else 0)
+            left = name_tokens(self.view, oldest, is_first=is_first)
             self._named.add(oldest.place)
             self._current_media = len(media)
             reason = "the media of the current message do not fit the window"
@@ -291,6 +291,7 @@ class WorkingPlan:
                 yield it if fit is None else it._replace(tokens=fit.tokens)
 
     def _note_medium(self, it: PlacedMedium) -> None:
-        if it.tokens > MEDIA_NOTE_TOKENS:
+        left = note_tokens(self.view, it)
+        if it.tokens > left:
             self._media.add(it.place)
-            self._shrink(it.message, it.tokens - MEDIA_NOTE_TOKENS, "older media: a note is left")
+            self._shrink(it.message, it.tokens - left, "older media: a note is left")

@@ -9,7 +9,7 @@ from chat_proxy.chat.media import Media
 from chat_proxy.compaction.ageing.treatments import Place
 from chat_proxy.compaction.planner.forms import FoldOption, Goal, Planner
 from chat_proxy.compaction.planner.plan import Plan
-from chat_proxy.compaction.planner.view import View
+from chat_proxy.compaction.planner.view import View, no_fit
 from chat_proxy.tokens.images.fit import Fit
 from tests.unit.chat.shapes import Fields, image, says, system, text, user
 from tests.unit.compaction.examples import at
@@ -69,8 +69,8 @@ def test_images_keep_half_of_the_room_and_text_is_folded_beyond_that() -> None:
 def test_in_the_last_resort_an_image_is_scaled_further_and_then_named() -> None:
     view = scalable(system("s" * 500), looks("w" * 300), window=2_000)
 
-    smaller = plan(view, 900, 1_000, is_allowed=True)
-    named = plan(view, 820, 880, is_allowed=True)
+    smaller = plan(view, 900, 1_010, is_allowed=True)
+    named = plan(replace(view, fit=no_fit), 900, 1_010, is_allowed=True)
 
     assert (smaller.current_media, set(smaller.treatments.scaled)) == (None, {Place(1, 0)})
     assert named.current_media == 0

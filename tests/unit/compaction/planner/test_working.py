@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 
 from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.ageing.treatments import Treatments
+from chat_proxy.compaction.media_notes import LEFT_OUT_NOTE
 from chat_proxy.compaction.planner.view import View
 from chat_proxy.compaction.planner.working import (
-    LEFT_OUT_TOKENS,
-    MEDIA_NAME_TOKENS,
-    MEDIA_NOTE_TOKENS,
     WorkingPlan,
 )
 from chat_proxy.compaction.shares import fair_share
@@ -158,7 +156,9 @@ def test_media_that_are_noted_do_not_count_again() -> None:
     working.note_older_media()
 
     assert working.plan("aged").tokens == working.tokens
-    assert working.tokens == 4 * 5 + 2 * 2 + 2 + 2 * MEDIA_NOTE_TOKENS
+    notes = (f"[Old inline media cleared: image/png] 1x1, message #{n}" for n in (0, 2))
+    said = "; the assistant said: ok"
+    assert working.tokens == 4 * 5 + 2 * 2 + 2 + sum(len(note + said) for note in notes)
 
 
 def test_current_media_are_counted_once_however_often_they_are_named() -> None:
@@ -167,7 +167,7 @@ def test_current_media_are_counted_once_however_often_they_are_named() -> None:
     working.note_current_media(0)
     working.note_current_media(0)
 
-    assert working.tokens == 4 + 2 * MEDIA_NAME_TOKENS + LEFT_OUT_TOKENS
+    assert working.tokens == 4 + 2 * len("[Attached image/png: file]") + len(LEFT_OUT_NOTE)
     assert working.plan("media noted").current_media == 0
 
 
