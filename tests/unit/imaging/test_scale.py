@@ -86,6 +86,8 @@ def test_the_picture_stands_as_exif_says(orientation: int) -> None:
     for x, y in ((0.2, 0.2), (0.8, 0.2), (0.2, 0.8), (0.8, 0.8)):
         wanted = shown.getpixel((int(x * shown.width), int(y * shown.height)))
         found = after.getpixel((int(x * after.width), int(y * after.height)))
+        assert isinstance(wanted, tuple)
+        assert isinstance(found, tuple)
         assert all(abs(a - b) < 40 for a, b in zip(wanted, found, strict=True))
 
 

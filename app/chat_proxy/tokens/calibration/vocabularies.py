@@ -1,7 +1,8 @@
 """What scripts cost in the vocabularies of model families, in tokens per token of o200k.
 
-Measured on texts of 26 languages and kinds with each family's own tokenizer; GLM, Kimi, Gemma and
-Yi are rounded from published comparisons. Families that split numbers into digits are counted so.
+Measured on texts of 26 languages and kinds with each family's own tokenizer; GLM and Kimi are
+rounded from published figures, Gemma and Yi are guesses. Families that split numbers into digits
+are counted so.
 """
 
 import re
