@@ -18,7 +18,7 @@ from chat_proxy.config.environment import read_settings, read_variables
 from chat_proxy.config.policies import plain, plain_or_none
 from chat_proxy.config.settings import Settings
 from chat_proxy.proxy.services import Services
-from chat_proxy.routes.chat import ChatCompletions
+from chat_proxy.routes.chat import Chat
 from chat_proxy.routes.compact import Compact
 from chat_proxy.routes.dashboard.dashboard import Dashboard
 from chat_proxy.routes.dashboard.snapshot import Snapshots
@@ -34,6 +34,7 @@ from chat_proxy.routes.ops import Operations, ops_routes
 from chat_proxy.routes.read_request import RequestReader
 from chat_proxy.store.base import StoreUnavailable
 from chat_proxy.telemetry.logs import ERROR, WARNING, configure_logging, log, log_exception
+from chat_proxy.wires.recognise import WIRES
 from chat_proxy.wiring import is_open_to_pages, make_services, refuse_to_expose_keys
 
 
@@ -110,7 +111,7 @@ def endpoints_of(settings: Settings, services: Services) -> dict[str, Endpoint]:
     )
     parts = (reader, services.model_routes, services.sizing, services.compaction)
     endpoints: dict[str, Endpoint] = {
-        ChatCompletions.route: ChatCompletions(reader, services),
+        **{f"/v1{wire.path}": Chat(wire, reader, services) for wire in WIRES},
         Compact.route: Compact(*parts),
         Explain.route: Explain(*parts),
         Offload.route: Offload(services.compaction.offloads),

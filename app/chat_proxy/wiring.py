@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 
+from chat_proxy.chat.body.parsed_body import RequestLimits
 from chat_proxy.chat.body.prefixes import BodyPrefixes
-from chat_proxy.chat.body.request import RequestLimits
 from chat_proxy.config.environment import overridden
 from chat_proxy.config.policies import model_policies, plain_or_none, request_policy
 from chat_proxy.config.settings import Settings

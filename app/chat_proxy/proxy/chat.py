@@ -56,9 +56,8 @@ from chat_proxy.proxy.sizing.measure import Measured, measure
 from chat_proxy.telemetry.logs import WARNING, log, log_exception
 from chat_proxy.telemetry.metrics import Metrics
 from chat_proxy.telemetry.record import RequestRecord
-from chat_proxy.upstream.usage import Usage
-
-PATH = "/chat/completions"
+from chat_proxy.wires.request import WireRequest
+from chat_proxy.wires.usage import Usage
 
 
 class OutgoingRequest(NamedTuple):
@@ -134,6 +133,11 @@ async def prepare(
 ) -> OutgoingRequest:
     """Measure, trim and compact a request; in observe mode only record what would be done."""
     record, caller = context.record, context.caller
+    if isinstance(request, WireRequest) and request.reading.is_elsewhere:
+        # Nobody but the upstream knows the whole history: what cannot be seen is never guessed.
+        services.metrics.skipped.labels("stored_history").inc()
+        record.compaction = "off"
+        return OutgoingRequest(request.body)
     credentials = route.credentials_for(caller)
     measured = await measure(request, route, credentials, services.sizing)
     if measured is None:
@@ -180,7 +184,7 @@ async def send_until_it_fits(
     forwarding = services.forwarding
     held: HeldAnswer | None = None
     while True:
-        call = call_of(PATH, outgoing.body, route, context)
+        call = call_of(context.wire.path, outgoing.body, route, context)
         relay = RelayChat(
             context,
             forwarding.policy,

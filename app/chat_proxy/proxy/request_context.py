@@ -8,7 +8,9 @@ from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.lifecycle.cancellation import Cancellation
 from chat_proxy.proxy.routing.caller import Caller
 from chat_proxy.telemetry.record import RequestRecord
-from chat_proxy.upstream.usage import StreamTap
+from chat_proxy.wires.answers import Tap
+from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
+from chat_proxy.wires.wire import Wire
 
 
 class Sink(Protocol):
@@ -56,4 +58,5 @@ class RequestContext:
     query: bytes
     sink: Sink
     cancellation: Cancellation
-    tap: StreamTap | None = None
+    tap: Tap | None = None
+    wire: Wire = CHAT_COMPLETIONS

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from chat_proxy.chat.body.parsed_body import RequestLimits
 from chat_proxy.chat.body.prefixes import BodyPrefixes
-from chat_proxy.chat.body.request import RequestLimits
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.forwarding.send import Forwarding
 from chat_proxy.proxy.lifecycle.admission import Admission, Drain

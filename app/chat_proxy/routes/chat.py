@@ -1,19 +1,21 @@
-"""`POST /v1/chat/completions`: read and parse the request, then take it through its journey."""
+"""`POST /v1/chat/completions`, `/v1/responses` and `/v1/messages`: the journey of a request."""
 
 from chat_proxy.proxy.chat import answer
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.services import Services
 from chat_proxy.routes.front.asgi_client import AsgiClient
 from chat_proxy.routes.read_request import RequestReader
+from chat_proxy.wires.wire import Wire
 
 
-class ChatCompletions:
-    """Answers chat requests."""
+class Chat:
+    """Answers the chat requests of one wire."""
 
-    route = "/v1/chat/completions"
     methods = frozenset({"POST"})
 
-    def __init__(self, reader: RequestReader, services: Services) -> None:
+    def __init__(self, wire: Wire, reader: RequestReader, services: Services) -> None:
+        self.route = f"/v1{wire.path}"
+        self._wire = wire
         self._reader = reader
         self._services = services
 
@@ -22,7 +24,7 @@ class ChatCompletions:
         services, record = self._services, context.record
         asked = context.values.get(b"x-chat-proxy-mode", b"")
         record.set_mode(effective_mode(services.policy.mode, asked))
-        request = await self._reader.read_chat(context, client)
+        request = await self._reader.read_chat(context, client, self._wire)
         route = services.model_routes.of(request.model)
         record.set_mode(effective_mode(route.policy.mode, asked))
         await client.watch(context, answer(request, route, context, services))

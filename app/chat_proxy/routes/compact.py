@@ -16,10 +16,11 @@ from chat_proxy.proxy.manual.compact import (
 )
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoutes
-from chat_proxy.proxy.session.request import CompactionRequest, counted_request, references
+from chat_proxy.proxy.session.request import CompactionRequest, counted_request
 from chat_proxy.proxy.sizing.measure import Sizing
 from chat_proxy.routes.front.asgi_client import AsgiClient
 from chat_proxy.routes.read_request import RequestReader
+from chat_proxy.wires.body import own_fields, wire_of, written
 
 
 class Compact:
@@ -42,7 +43,7 @@ class Compact:
 
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
         """Compact one conversation."""
-        request = await self._reader.read_once(context, client)
+        request = await self._reader.read_any(context, client)
         await client.watch(context, self._answer(request, context, client))
 
     async def _answer(
@@ -88,10 +89,13 @@ def options_in(request: ChatRequest) -> ManualOptions:
 def document_of(compaction: CompactionRequest, done: ManualResult) -> bytes:
     """Return the response body; unchanged messages keep their bytes."""
     request = compaction.request
-    messages = serialise_messages(
-        request.body, references(compaction, done.conversation), request.fields
-    )
-    return b'{"messages":' + messages + b"," + serialise(figures_of(done))[1:]
+    wire, given = wire_of(request), own_fields(request)
+    items, changed = written(request, compaction.conversation, done.conversation)
+    if wire.key in changed:
+        return serialise({**changed, **figures_of(done)})
+    array = serialise_messages(request.body, items, given, wire.key)
+    fields = {**changed, **figures_of(done)}
+    return b'{"%b":%b,%b' % (wire.key.encode(), array, serialise(fields)[1:])
 
 
 def figures_of(done: ManualResult) -> dict[str, Any]:

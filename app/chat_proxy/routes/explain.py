@@ -33,7 +33,7 @@ class Explain:
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
         """Explain one request to the tenant that sends it."""
         record = context.record
-        request = await self._reader.read_once(context, client)
+        request = await self._reader.read_any(context, client)
         record.model = request.model
         compaction = await counted_request(
             request,

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from functools import partial
 
-from chat_proxy.chat.body.prefixes import BodyPrefixes
-from chat_proxy.chat.body.request import (
-    ChatRequest,
+from chat_proxy.chat.body.parsed_body import (
     RequestLimits,
+    count_elements,
     count_marks,
     expected_bytes,
-    read_counted,
-    read_request,
+    parse_body,
 )
+from chat_proxy.chat.body.prefixes import BodyPrefixes
+from chat_proxy.chat.body.request import ChatRequest, read_counted, request_of
 from chat_proxy.errors import BodyRefused, Overloaded, RequestTooLarge
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.lifecycle.admission import Admission
@@ -19,6 +19,10 @@ from chat_proxy.proxy.lifecycle.fair_slots import FairSlots
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.caller import salt_of
 from chat_proxy.routes.front.asgi_client import AsgiClient
+from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
+from chat_proxy.wires.recognise import wire_of_body
+from chat_proxy.wires.request import WireRequest
+from chat_proxy.wires.wire import Wire
 
 # Parsing takes longer than other looks at a body.
 INLINE_BYTES = 512 * 1024
@@ -86,29 +90,32 @@ class RequestReader:
         tenant = context.caller.tenant
         client.held_bytes = self._admission.hold(tenant, client.held_bytes, size)
 
-    async def read_chat(self, context: RequestContext, client: AsgiClient) -> ChatRequest:
+    async def read_chat(
+        self, context: RequestContext, client: AsgiClient, wire: Wire
+    ) -> ChatRequest:
         """Return a chat request, parsed from where an earlier one with the same beginning ended."""
         body = self._take_body(context, client)
         if body is None:
             body = await self._wait_for_body(context, client)
         salt = salt_of(context.caller.tenant)
         if is_quick(body):  # as most are: without a coroutine in between
-            request = read_request(body, self._limits, self._prefixes, salt)
+            count_elements(body, self._limits.max_elements)
+            request = read_wire(body, self._limits, wire, self._prefixes, salt)
             self._hold(context, client, request.memory_bytes)
         else:
-            request = await self._parse(body, context, client, self._prefixes)
+            request = await self._parse(body, context, client, wire)
         context.record.repeats_keys = request.body is not body
         context.record.has_lone_surrogates = request.has_lone_surrogates
         return request
 
-    async def read_once(self, context: RequestContext, client: AsgiClient) -> ChatRequest:
-        """Return a request that is not expected to come again, longer."""
+    async def read_any(self, context: RequestContext, client: AsgiClient) -> ChatRequest:
+        """Return a request of whatever wire its body was written for."""
         body = await self.read_body(context, client)
-        return await self._parse(body, context, client, None)
+        return await self._parse(body, context, client)
 
     async def model_in(self, body: bytes, context: RequestContext, client: AsgiClient) -> str:
         """Return the model that a body names, or raise the BadRequest why it cannot be parsed."""
-        request = await self._parse(body, context, client, None)
+        request = await self._parse(body, context, client)
         self._hold(context, client, len(body))
         return request.model
 
@@ -117,14 +124,17 @@ class RequestReader:
         body: bytes,
         context: RequestContext,
         client: AsgiClient,
-        prefixes: BodyPrefixes | None,
+        wire: Wire | None = None,
     ) -> ChatRequest:
+        """Parse a body; one of a known wire is expected to come again, longer."""
         tenant = context.caller.tenant
         hold = partial(self._hold, context, client)
+        salt, prefixes = salt_of(tenant), self._prefixes if wire else None
+        read = partial(read_wire, body, self._limits, wire, prefixes, salt)
         if is_quick(body):
-            return await parse(body, self._limits, hold, prefixes, salt_of(tenant))
+            return await parse(body, self._limits, hold, read)
         async with self._slots.slot(tenant):
-            return await parse(body, self._limits, hold, prefixes, salt_of(tenant))
+            return await parse(body, self._limits, hold, read)
 
 
 def is_quick(body: bytes) -> bool:
@@ -134,12 +144,28 @@ def is_quick(body: bytes) -> bool:
     return len(body) <= INLINE_BYTES and count_marks(body, (b"{", b"[")) <= INLINE_BRACKETS
 
 
+def read_wire(
+    body: bytes,
+    limits: RequestLimits,
+    wire: Wire | None,
+    prefixes: BodyPrefixes | None,
+    salt: int,
+) -> ChatRequest:
+    """Return a request whose elements were counted before; without a wire, of whichever it is."""
+    if wire is CHAT_COMPLETIONS:
+        return read_counted(body, limits, prefixes, salt)
+    parsed = parse_body(body, limits)
+    wire = wire or wire_of_body(parsed.fields)
+    if wire is CHAT_COMPLETIONS:
+        return request_of(parsed, salt)
+    return WireRequest(wire, parsed, salt)
+
+
 async def parse(
     body: bytes,
     limits: RequestLimits,
     hold: Callable[[int], None],
-    prefixes: BodyPrefixes | None = None,
-    salt: int = 0,
+    read: Callable[[], ChatRequest],
 ) -> ChatRequest:
     """Parse a body, or raise the BadRequest that says why it cannot be parsed.
 
@@ -149,7 +175,6 @@ async def parse(
     expect = partial(expected_bytes, body, limits)
     size = 0 if is_quick(body) else len(body)
     hold(await run_inline_or_in_thread(expect, size, 0))
-    work = partial(read_counted, body, limits, prefixes, salt)
-    request = await run_inline_or_in_thread(work, size, 0)
+    request = await run_inline_or_in_thread(read, size, 0)
     hold(request.memory_bytes)
     return request

@@ -6,7 +6,8 @@ from statistics import median
 
 import pytest
 
-from chat_proxy.chat.body.request import RequestLimits, read_request
+from chat_proxy.chat.body.parsed_body import RequestLimits
+from chat_proxy.chat.body.request import read_request
 from chat_proxy.proxy.lifecycle.admission import FREE_SHARE
 from tests.support.fake_model import COMPLETION, Line, Received, answer_json
 from tests.support.live import chat_body, chat_request

@@ -7,7 +7,8 @@ from time import thread_time
 
 import pytest
 
-from chat_proxy.chat.body.request import RequestLimits, read_request
+from chat_proxy.chat.body.parsed_body import RequestLimits
+from chat_proxy.chat.body.request import read_request
 from chat_proxy.errors import BadRequest
 from tests.faults.security.patterns import Used, patterns_in_use
 from tests.support.fake_model import Line, Received, polite

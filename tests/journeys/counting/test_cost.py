@@ -10,8 +10,9 @@ import httpx
 import orjson
 import pytest
 
+from chat_proxy.chat.body.parsed_body import RequestLimits
 from chat_proxy.chat.body.prefixes import BodyPrefixes
-from chat_proxy.chat.body.request import RequestLimits, read_request
+from chat_proxy.chat.body.request import read_request
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers
 from chat_proxy.tokens.overheads import rules_for
 from tests.support.command import running_command

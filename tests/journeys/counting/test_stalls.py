@@ -14,7 +14,8 @@ import orjson
 import pytest
 
 from chat_proxy.caches import GenerationCache
-from chat_proxy.chat.body.request import STEPWISE_BYTES, RequestLimits, read_request
+from chat_proxy.chat.body.parsed_body import STEPWISE_BYTES, RequestLimits
+from chat_proxy.chat.body.request import read_request
 from chat_proxy.proxy.sizing.tokenizers import MAX_MESSAGES
 from chat_proxy.tokens.tiktoken_counter import MAX_CACHED_TEXTS, load_encoding
 from tests.journeys.counting.pictures import image, png, text

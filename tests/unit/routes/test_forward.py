@@ -30,12 +30,10 @@ PATHS = [
     ("POST", "/v1/moderations"),
     ("POST", "/v1/rerank"),
     ("POST", "/v1/score"),
-    ("POST", "/v1/responses"),
     ("GET", "/v1/responses/resp_1"),
     ("POST", "/v1/responses/resp_1/cancel"),
     ("DELETE", "/v1/responses/resp_1"),
     ("GET", "/v1/responses/resp_1/input_items"),
-    ("POST", "/v1/messages"),
     ("POST", "/v1/messages/count_tokens"),
     ("POST", "/v1/audio/transcriptions"),
     ("POST", "/v1/audio/speech"),
@@ -93,7 +91,7 @@ async def test_an_upload_passes_byte_for_byte() -> None:
 
 
 async def test_a_stream_of_another_kind_passes_as_it_comes() -> None:
-    pieces = [b"event: message_start\ndata: {}\n\n", b"event: ping\n\n", DONE, b"data: tail\n\n"]
+    pieces = [b"event: start\ndata: {}\n\n", b"event: ping\n\n", DONE, b"data: tail\n\n"]
 
     async def stream(received: Received, line: Line) -> None:
         await begin_stream(line)
@@ -102,7 +100,7 @@ async def test_a_stream_of_another_kind_passes_as_it_comes() -> None:
         await line.chunk(b"")
 
     async with fake_model(stream) as model, running_proxy(model.url) as proxy:
-        answer = await sent(proxy, raw("POST", "/v1/messages", b'{"stream": true}'))
+        answer = await sent(proxy, raw("POST", "/v1/completions", b'{"stream": true}'))
 
     assert answer.body == b"".join(pieces)
 

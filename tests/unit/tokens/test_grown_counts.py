@@ -7,8 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
+from chat_proxy.chat.body.parsed_body import RequestLimits
 from chat_proxy.chat.body.prefixes import BodyPrefixes
-from chat_proxy.chat.body.request import ChatRequest, PrefixedRequest, RequestLimits, read_request
+from chat_proxy.chat.body.request import ChatRequest, PrefixedRequest, read_request
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.proxy.sizing import tokenizers as counting
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers

@@ -11,7 +11,8 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.chat.body.request import RequestLimits, read_request
+from chat_proxy.chat.body.parsed_body import RequestLimits
+from chat_proxy.chat.body.request import read_request
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers
 from chat_proxy.tokens import tiktoken_counter
 from chat_proxy.tokens.chunks import CHUNK_CHARS, SAMPLED_ABOVE_CHARS

@@ -10,14 +10,10 @@ import pytest
 
 from chat_proxy.errors import UpstreamError, UpstreamInvalidResponse, UpstreamResponseTooLarge
 from chat_proxy.upstream.client import Call, Upstream, UpstreamPolicy
-from chat_proxy.upstream.completion import (
-    Completion,
-    NotAnswered,
-    complete,
-    completion_in_document,
-    completion_in_events,
-)
-from chat_proxy.upstream.usage import Usage
+from chat_proxy.upstream.completion import NotAnswered, complete
+from chat_proxy.wires.answers import Completion, parsed_document
+from chat_proxy.wires.chat_completions import ChatAnswers
+from chat_proxy.wires.usage import Usage
 from tests.support.fake_model import (
     COMPLETION,
     DONE,
@@ -38,6 +34,13 @@ from tests.support.meeting import cut
 pytestmark = pytest.mark.anyio
 
 POLICY = UpstreamPolicy(None, 5, 2.5, 0, 30)
+FORM = ChatAnswers()
+completion_in_events = FORM.completion_in_events
+
+
+def completion_in_document(body: bytes) -> Completion:
+    """Return what is understood of a whole answer."""
+    return FORM.completion_in_document(parsed_document(body))
 
 
 @asynccontextmanager
@@ -55,7 +58,7 @@ async def asking(behaviour: Behaviour) -> AsyncIterator[tuple[FakeModel, Upstrea
 async def asked(behaviour: Behaviour) -> Completion:
     """Return what is understood of a model that behaves so."""
     async with asking(behaviour) as (model, upstream):
-        return await complete(upstream, call_to(model))
+        return await complete(upstream, call_to(model), FORM)
 
 
 def call_to(model: FakeModel) -> Call:
@@ -121,7 +124,7 @@ async def test_a_connection_serves_the_next_question_too() -> None:
     """What was read to its end goes back into the pool."""
     async with asking(streaming(*story())) as (model, upstream):
         for _ in range(3):
-            await complete(upstream, call_to(model))
+            await complete(upstream, call_to(model), FORM)
 
     assert model.connections == 1
 
@@ -177,7 +180,7 @@ async def test_an_answer_without_end_is_cut_off() -> None:
 
     async with asking(behave) as (model, upstream):
         with pytest.raises(UpstreamResponseTooLarge):
-            await complete(upstream, call_to(model))
+            await complete(upstream, call_to(model), FORM)
         await eventually(lambda: model.open_connections == 0)
 
 

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from random import Random
 
-from chat_proxy.upstream.usage import MAX_LINE_BYTES, StreamTap, Usage
+from chat_proxy.wires.usage import MAX_LINE_BYTES, StreamTap, Usage
 
 
 def tap_any_stream(data: bytes) -> None:

@@ -17,8 +17,8 @@ _MAX_SEARCHES = 100
 
 # The proxy decides by these keys, so it must read the same value as the upstream. A body that
 # repeats one of them is rewritten with a single value.
-_DECISIVE_KEYS = ("model", "messages", "stream", "n")
-_ESCAPED_LETTER = re.compile(rb"\\u00(?:6[14-7c-fC-F]|7[2-4])")  # any of those keys' letters
+_DECISIVE_KEYS = ("model", "messages", "input", "stream", "n")
+_ESCAPED_LETTER = re.compile(rb"\\u00(?:6[14-79c-fC-F]|7[02-5])")  # any of those keys' letters
 
 
 def parse(text: bytes) -> tuple[Any, str]:
@@ -84,7 +84,12 @@ def may_be_lossy(text: bytes, fields: dict[str, Any]) -> bool:
     looks_compact = b'": ' not in text[:64]
     if looks_compact and _serialised(fields) == text:
         return False
-    return has_long_integers(fields.get("messages")) or may_repeat_a_key(text, fields)
+    return has_long_integers(conversation_in(fields)) or may_repeat_a_key(text, fields)
+
+
+def conversation_in(fields: dict[str, Any]) -> object:
+    """Return the list of messages, under the name that the API has for it."""
+    return fields.get("messages") or fields.get("input")
 
 
 def has_long_integers(messages: object) -> bool:

@@ -1,45 +1,29 @@
 """A chat request: the client's bytes and the parsed fields that the proxy needs."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import orjson
 
 from chat_proxy.caches import cached_once
-from chat_proxy.chat.body.json_writer import serialise_ascii
-from chat_proxy.chat.body.parsing import (
-    has_long_integers,
-    may_be_lossy,
-    may_repeat_a_key,
-    parse,
-    parse_leniently,
-    settled,
-    with_single_keys,
+from chat_proxy.chat.body.parsed_body import (
+    BYTE_ORDER_MARK,
+    STEPWISE_BYTES,
+    ParsedBody,
+    RequestLimits,
+    bounded_structure,
+    count_elements,
+    limit_error,
+    parse_stepwise,
+    parse_whole,
 )
+from chat_proxy.chat.body.parsing import may_be_lossy
 from chat_proxy.chat.body.prefixes import BLOCK_BYTES, INSIDE, NOTHING, BodyPrefix, BodyPrefixes
-from chat_proxy.chat.body.structure import Structure, is_wide, structure_of
+from chat_proxy.chat.body.structure import Structure
 from chat_proxy.chat.conversation import Conversation, PrefixedConversation
 from chat_proxy.chat.message_features import is_list_of_objects
-from chat_proxy.errors import BadRequest, InvalidJsonRoot, InvalidValue, TooComplex, TooDeep
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-STEPWISE_BYTES = 4 * 1024 * 1024
-GLANCE_BYTES = 8 * 1024
-VALUE_CHARS = 16
-_SLICE_BYTES = 256 * 1024
 MEMORY_BYTES_PER_BYTE = 4
-
-
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
-    """Limits on the structure of a request."""
-
-    max_depth: int
-    max_elements: int
-    max_messages: int
-    max_choices: int
 
 
 class ChatRequest:
@@ -144,7 +128,7 @@ def read_counted(
     """Return the parsed request, whose elements were counted before."""
     text = body.removeprefix(BYTE_ORDER_MARK)
     if len(text) > STEPWISE_BYTES:
-        return _read_stepwise(text, body, limits, salt)
+        return request_of(parse_stepwise(text, body, limits), salt)
     if prefixes is not None and text is body and len(body) >= BLOCK_BYTES:
         grown = _read_after_prefix(body, limits, prefixes, salt)
         return grown or _read_whole(text, body, limits, prefixes, salt)
@@ -169,12 +153,12 @@ def _read_after_prefix(
     if may_be_lossy(remainder, fields) or not prefix.options.keys().isdisjoint(fields):
         return None
     rest = fields["messages"][1:]
-    structure = _structure_of(fields, remainder, limits)
+    structure = bounded_structure(fields, remainder, limits)
     if structure.depth > limits.max_depth or not is_list_of_objects(rest):
         return None
     options = {**prefix.options, **fields}
     del options["messages"]
-    if _limit_error(prefix.messages + len(rest), options.get("n"), limits):
+    if limit_error(prefix.messages + len(rest), options.get("n"), limits):
         return None
     next_prefix = prefixes.learn(body, fields, prefix, salt)
     request = PrefixedRequest(body, options, prefix, rest, next_prefix, salt)
@@ -185,88 +169,15 @@ def _read_after_prefix(
 def _read_whole(
     text: bytes, body: bytes, limits: RequestLimits, prefixes: BodyPrefixes | None, salt: int
 ) -> ChatRequest:
-    fields, refusal = parse(text)
-    structure = _checked_structure(fields, limits, text)
+    parsed = parse_whole(text, body, limits)
     next_prefix = NOTHING
-    if may_be_lossy(text, fields):
-        if has_long_integers(fields.get("messages")):
-            fields = parse_leniently(text)
-        if may_repeat_a_key(text, fields):
-            fields, body = with_single_keys(text, fields, body)
-    elif prefixes is not None and not refusal:
-        next_prefix = prefixes.learn(body, fields, NOTHING, salt)
-    request = ChatRequest(body, fields, "surrogate" in refusal, next_prefix, salt)
-    request.structure = structure
+    if prefixes is not None and parsed.is_exact:
+        next_prefix = prefixes.learn(body, parsed.fields, NOTHING, salt)
+    return request_of(parsed, salt, next_prefix)
+
+
+def request_of(parsed: ParsedBody, salt: int, next_prefix: BodyPrefix = NOTHING) -> ChatRequest:
+    """Return the request that a body is."""
+    request = ChatRequest(parsed.body, parsed.fields, parsed.has_lone_surrogates, next_prefix, salt)
+    request.structure = parsed.structure
     return request
-
-
-def _read_stepwise(text: bytes, body: bytes, limits: RequestLimits, salt: int) -> ChatRequest:
-    """Parse a large body in many short steps; orjson would hold the GIL for the whole of it."""
-    fields, is_settled = settled(text, stepwise=True)
-    structure = _checked_structure(fields, limits, text)
-    request = ChatRequest(serialise_ascii(fields) if is_settled else body, fields, salt=salt)
-    request.structure = structure
-    return request
-
-
-def _checked_structure(fields: object, limits: RequestLimits, text: bytes) -> Structure:
-    """Return the structure of a request, or raise why it is not accepted."""
-    if not isinstance(fields, dict):
-        raise InvalidJsonRoot
-    structure = _structure_of(fields, text, limits)
-    if structure.depth > limits.max_depth:
-        raise TooDeep(f"The body is nested deeper than {limits.max_depth} levels.")
-    messages = fields.get("messages")
-    count = len(messages) if isinstance(messages, list) else 0
-    error = _limit_error(count, fields.get("n"), limits)
-    if error is not None:
-        raise error
-    return structure
-
-
-def _structure_of(fields: object, text: bytes, limits: RequestLimits) -> Structure:
-    """Return the structure of the fields; for a small text with few brackets, an upper estimate."""
-    if len(text) <= GLANCE_BYTES:
-        brackets = count_marks(text, (b"{", b"["))
-        if brackets <= limits.max_depth:
-            return Structure(brackets, brackets + len(text) // VALUE_CHARS, depth=brackets)
-    return structure_of(fields, text)
-
-
-def count_elements(body: bytes, max_elements: int) -> int:
-    """Return how many elements a body has, 0 if it is small; raise TooComplex if it has too many.
-
-    The count goes slice by slice, so that an extreme body is rejected within its first megabytes.
-    """
-    elements = 0
-    for start in range(0, len(body) if len(body) > max_elements else 0, _SLICE_BYTES):
-        elements += count_marks(body[start : start + _SLICE_BYTES], (b"{", b"[", b","))
-        if elements > max_elements:
-            raise TooComplex(f"The body has more than {max_elements} elements.")
-    return elements
-
-
-def expected_bytes(body: bytes, limits: RequestLimits) -> int:
-    """Return the memory that a body takes at most, before it is parsed; raise TooComplex."""
-    elements = count_elements(body, limits.max_elements)
-    wide_bytes = len(body) if is_wide(body) else 0
-    return Structure(0, elements, wide_bytes).memory_bytes(len(body), 0)
-
-
-def count_marks(text: bytes, marks: Iterable[bytes]) -> int:
-    """Count the marks; `replace` jumps from one to the next, while `count` reads every byte."""
-    count = 0
-    for mark in marks:
-        count += len(text) - len(text.replace(mark, b""))
-    return count
-
-
-def _limit_error(messages: int, choices: object, limits: RequestLimits) -> BadRequest | None:
-    """Return the error for too many messages or choices, if there are too many."""
-    if messages > limits.max_messages:
-        return InvalidValue(
-            f"At most {limits.max_messages} messages are allowed.", param="messages"
-        )
-    if isinstance(choices, int | float) and choices > limits.max_choices:
-        return InvalidValue(f"At most {limits.max_choices} choices are allowed.", param="n")
-    return None

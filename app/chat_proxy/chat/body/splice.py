@@ -5,12 +5,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, Final, cast
 
 import orjson
 
 from chat_proxy.chat.body.json_writer import serialise
 
+MESSAGES: Final = "messages"
 _SEPARATORS = re.compile(r"[ \t\r\n,:]*+")
 
 # Numbers are only skipped here: as strings they need no conversion and cannot be too long.
@@ -27,13 +28,17 @@ class _Array:
 
 
 def splice(
-    body: bytes, messages: Sequence[int | dict[str, Any]], fields: dict[str, Any] | None = None
+    body: bytes,
+    messages: Sequence[int | dict[str, Any]],
+    fields: dict[str, Any] | None = None,
+    key: str = MESSAGES,
 ) -> bytes:
     """Return the body with other messages; an index means the client's message, byte for byte.
 
-    `fields` is the parsed body; passing it avoids parsing the body again.
+    `fields` is the parsed body; passing it avoids parsing the body again. `key` is the name of the
+    list.
     """
-    array = _find(body, fields)
+    array = _find(body, fields, key)
     if list(messages) == list(range(len(array.items))):
         return body
     inside = b",".join(_serialised(body, array.items, messages))
@@ -41,10 +46,15 @@ def splice(
 
 
 def serialise_messages(
-    body: bytes, messages: Sequence[int | dict[str, Any]], fields: dict[str, Any] | None = None
+    body: bytes,
+    messages: Sequence[int | dict[str, Any]],
+    fields: dict[str, Any] | None = None,
+    key: str = MESSAGES,
 ) -> bytes:
     """Return the messages as a JSON array, for a body that the proxy writes itself."""
-    array = _find(body, fields)
+    if not any(isinstance(message, int) for message in messages):
+        return b"[" + b",".join(map(serialise, cast("list[dict[str, Any]]", messages))) + b"]"
+    array = _find(body, fields, key)
     return b"[" + b",".join(_serialised(body, array.items, messages)) + b"]"
 
 
@@ -68,24 +78,25 @@ def _serialised(
         yield body[items[run[0]].start : items[run[-1]].stop]
 
 
-def _find(body: bytes, fields: dict[str, Any] | None) -> _Array:
-    return (_find_by_serialising(body, fields) if fields else None) or _find_by_parsing(body)
+def _find(body: bytes, fields: dict[str, Any] | None, key: str) -> _Array:
+    found = _find_by_serialising(body, fields, key) if fields else None
+    return found or _find_by_parsing(body, key)
 
 
-def _find_by_serialising(body: bytes, fields: dict[str, Any]) -> _Array | None:
+def _find_by_serialising(body: bytes, fields: dict[str, Any], key: str) -> _Array | None:
     """Find the messages by their serialised lengths if the client writes JSON as orjson does.
 
     Nearly all clients do.
     """
-    messages = fields.get("messages")
+    messages = fields.get(key)
     if type(messages) is not list or not messages:
         return None
     names = list(fields)
-    index = names.index("messages")
+    index = names.index(key)
     try:
         before = orjson.dumps({name: fields[name] for name in names[:index]})
         after = orjson.dumps({name: fields[name] for name in names[index + 1 :]})
-        head = before[:-1] + (b"," if index else b"") + b'"messages":['
+        head = before[:-1] + (b"," if index else b"") + b'"%b":[' % key.encode()
         tail = b"]" + (b"," if len(after) > 2 else b"") + after[1:]
         items = _same_items(body, messages, len(head)) if body.startswith(head) else []
     except TypeError:
@@ -108,7 +119,7 @@ def _same_items(body: bytes, messages: list[Any], start: int) -> list[slice]:
     return items
 
 
-def _find_by_parsing(body: bytes) -> _Array:
+def _find_by_parsing(body: bytes, wanted: str) -> _Array:
     """Find the messages in any JSON object; the last array counts if the key is repeated."""
     text = body.decode()
     bounds: list[int] = []
@@ -116,7 +127,7 @@ def _find_by_parsing(body: bytes) -> _Array:
     while text[position] != "}":
         key, position = _reader.raw_decode(text, position)
         position = _skip_separators(text, position)
-        if key == "messages":
+        if key == wanted:
             bounds, position = _bounds_of_items(text, position)
         else:
             _, position = _reader.raw_decode(text, position)

@@ -24,7 +24,7 @@ from chat_proxy.proxy.forwarding.refusals import (
     TruncatedPrompt,
     is_unfinished_refusal,
     plain_json,
-    refusal_event,
+    refusal_document,
     refusal_in,
 )
 from chat_proxy.proxy.forwarding.silent_truncation import SentPrompt, truncation_of
@@ -32,13 +32,12 @@ from chat_proxy.proxy.lifecycle.cancellation import Watchdog
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.request_policy import RequestPolicy
 from chat_proxy.upstream.client import Reply
-from chat_proxy.upstream.overflow import overflow_in
-from chat_proxy.upstream.usage import StreamTap, Usage, usage_of_completion
+from chat_proxy.upstream.overflow import Overflow, overflow_in
+from chat_proxy.wires.usage import Usage
 
 EVENT_STREAM = b"text/event-stream"
 HELD_BYTES = 8 * 1024 * 1024
 ENDING_SECONDS = 0.25
-PING = b": ping\n\n"
 STREAM_ERROR = "upstream_stream_error"
 
 
@@ -134,17 +133,32 @@ class RelayChat(Relay):
         needs_success: bool = False,
     ) -> None:
         super().__init__(context, policy)
+        self._form = context.wire.answers
         self._holds_overflows = holds_overflows
         self._prompt = prompt
         self._needs_success = needs_success
 
     async def send_refusal(self, refusal: TooLong) -> None:
-        """Send the upstream's refusal to the client, byte for byte if that is still possible."""
+        """Send the upstream's refusal to the client, byte for byte where the API allows it."""
+        body = refusal.body
+        if not isinstance(refusal, TruncatedPrompt) and not refusal.overflow.is_bytes:
+            body = self._form.too_long(body, *self._sizes_in(refusal.overflow))
         if self._sink.started:
-            await self._sink.end(refusal_event(refusal.status, refusal.body))
+            await self._sink.end(self._refusal_event(refusal.status, body))
             self._record.code = STREAM_ERROR
         else:
-            await self._send_whole(refusal.status, refusal.headers, refusal.body)
+            await self._send_whole(refusal.status, refusal.headers, body)
+
+    def _sizes_in(self, overflow: Overflow) -> tuple[int, int]:
+        """Return the tokens that the request needs and the maximum, as far as they are known."""
+        limit = overflow.input_limit or overflow.limit or self._record.window or 0
+        needed = overflow.prompt_tokens or self._record.tokens_after or 0
+        return max(needed + (overflow.output_tokens or 0), limit + 1), limit
+
+    def _refusal_event(self, status: int, body: bytes) -> bytes:
+        """Return the upstream's own error as the last event of a stream that has begun."""
+        document = refusal_document(status, body)
+        return self._form.error_event(document, self._record.request_id)
 
     def _raise_overflow(self, status: int, headers: RawHeaders, body: bytes) -> None:
         if self._holds_overflows and (overflow := overflow_in(status, body)) is not None:
@@ -180,13 +194,13 @@ class RelayChat(Relay):
             self._raise_overflow(reply.status, reply.headers, body)
             self._raise_failure()
         if self._sink.started:
-            await self._sink.end(refusal_event(reply.status, body))
+            await self._sink.end(self._refusal_event(reply.status, body))
             self._record.code = STREAM_ERROR
             return
         if reply.status in (204, 205):
             raise UpstreamInvalidResponse
         is_read = reply.status < 300 and not reply.is_encoded
-        if is_read and (usage := usage_of_completion(body)):
+        if is_read and (usage := self._form.usage_of_answer(body)):
             self._record.set_usage(*usage)
             self._raise_truncation(reply, body, usage)
         await self._send_whole(reply.status, reply.headers, body)
@@ -220,15 +234,16 @@ class RelayChat(Relay):
 
     async def _stream(self, reply: Reply, watchdog: Watchdog) -> None:
         """Relay events; the upstream's own error in the first one becomes a real status."""
-        self._context.tap = tap = None if reply.is_encoded else StreamTap()
+        self._context.tap = tap = None if reply.is_encoded else self._form.tap()
         chunk = await self._first_event(reply, watchdog)
         if not self._sink.started:
             if refusal := refusal_in(chunk):
                 status, body = refusal
                 self._raise_overflow(status, plain_json(reply.headers), body)
                 self._raise_failure()
-                await self._refuse(reply, status, body)
-                return
+                if self._form.refuses_by_status:
+                    await self._refuse(reply, status, body)
+                    return
             if not chunk:
                 raise UpstreamInvalidResponse
             await self._start(reply.status, reply.headers)
@@ -267,7 +282,7 @@ class RelayChat(Relay):
                     return held
                 if not self._sink.started:
                     await self._start(reply.status, reply.headers)
-                await self._sink.write(PING)
+                await self._sink.write(self._form.ping)
                 continue
             held += chunk
             if not chunk or self._sink.started or not is_unfinished_refusal(held):

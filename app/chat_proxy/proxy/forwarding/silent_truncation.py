@@ -21,7 +21,7 @@ from chat_proxy.tokens.calibration.calibration import Calibration
 from chat_proxy.tokens.calibration.factors import TOOLS
 from chat_proxy.tokens.counter import RequestCount
 from chat_proxy.tokens.overheads import UpstreamKind
-from chat_proxy.upstream.usage import Usage
+from chat_proxy.wires.usage import Usage
 
 TRUNCATING_KINDS: Final[Collection[UpstreamKind]] = ("ollama", "sglang", "unknown")
 """The servers that may truncate; the others always refuse a prompt that is too long."""

@@ -4,9 +4,6 @@ import asyncio
 from types import TracebackType
 
 from chat_proxy.proxy.request_context import RequestContext
-from chat_proxy.upstream.usage import StreamTap
-
-COMPACTING = b": compacting\n\n"
 
 
 class SseKeepalive:
@@ -45,13 +42,13 @@ async def _send_comments(context: RequestContext, pause_seconds: float) -> None:
     if not context.sink.started:
         await _begin(context)
     while True:
-        await context.sink.write(COMPACTING)
+        await context.sink.write(context.wire.answers.waiting)
         await asyncio.sleep(pause_seconds)
 
 
 async def _begin(context: RequestContext) -> None:
     context.record.status = 200
-    context.tap = StreamTap()
+    context.tap = context.wire.answers.tap()
     await context.sink.start(
         200,
         [

@@ -4,9 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
+from chat_proxy.chat.body.parsed_body import ParsedBody
 from chat_proxy.chat.body.request import ChatRequest
-from chat_proxy.chat.body.splice import splice
+from chat_proxy.chat.conversation import Conversation
 from chat_proxy.compaction.summary.commands import instruction_in, is_answered_command
+from chat_proxy.wires.body import body_with
+from chat_proxy.wires.request import WireRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +34,16 @@ def command_in(request: ChatRequest) -> Command | None:
     if instruction is None:
         return None
     end = _end_without_commands(conversation.fields)
+    return Command(request, _until(request, conversation, end), instruction)
+
+
+def _until(request: ChatRequest, conversation: Conversation, end: int) -> ChatRequest:
+    """Return the request with only the messages before `end`."""
+    body = body_with(request, conversation, conversation.only(range(end)))
+    if isinstance(request, WireRequest):
+        return WireRequest(request.wire, ParsedBody(body, orjson.loads(body)), request.salt)
     fields = {**request.fields, "messages": conversation.fields[:end]}
-    body = splice(request.body, range(end), request.fields)
-    return Command(request, ChatRequest(body, fields, salt=request.salt), instruction)
+    return ChatRequest(body, fields, salt=request.salt)
 
 
 def _end_without_commands(messages: Sequence[dict[str, Any]]) -> int:

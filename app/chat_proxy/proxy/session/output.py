@@ -2,17 +2,9 @@
 
 from collections.abc import Mapping
 
-from chat_proxy.chat.body.json_writer import serialise
-from chat_proxy.chat.body.splice import serialise_messages
-from chat_proxy.chat.conversation import Conversation
 from chat_proxy.compaction.budget import Budget
 from chat_proxy.compaction.pipeline import Step
-from chat_proxy.proxy.session.request import (
-    CompactionRequest,
-    CompactionResult,
-    body_of,
-    references,
-)
+from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult, body_of
 
 CLIP_OUTPUT = "clip_output"
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens")
@@ -69,20 +61,4 @@ def _lowered(compaction: CompactionRequest, budget: Budget, tokens: int) -> dict
 
 def body_to_send(compaction: CompactionRequest, result: CompactionResult) -> bytes:
     """Return the request body with the result's conversation and output fields."""
-    if not result.output:
-        return body_of(compaction, result.conversation)
-    return _body_with(compaction, result.conversation, result.output)
-
-
-def _body_with(
-    compaction: CompactionRequest, conversation: Conversation, fields: Mapping[str, int]
-) -> bytes:
-    """Return the body with other fields; unchanged messages keep their bytes."""
-    request = compaction.request
-    messages = serialise_messages(
-        request.body, references(compaction, conversation), request.fields
-    )
-    others = {name: value for name, value in request.fields.items() if name != "messages"} | dict(
-        fields
-    )
-    return b'{"messages":' + messages + b"," + serialise(others)[1:]
+    return body_of(compaction, result.conversation, result.output)

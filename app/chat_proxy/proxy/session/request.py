@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chat_proxy.chat.body.request import ChatRequest
-from chat_proxy.chat.body.splice import splice
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.compaction.pipeline import Failure, Step
 from chat_proxy.compaction.planner.report import PlanReport
@@ -17,6 +16,7 @@ from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.session.recognition.scope import Scope
 from chat_proxy.proxy.sizing.measure import Measured, Sizing, TokenCount, measure
 from chat_proxy.tokens.counter import RequestCount
+from chat_proxy.wires.body import body_with
 
 
 class CompactionRequest(NamedTuple):
@@ -81,24 +81,18 @@ def unchanged_result(compaction: CompactionRequest) -> CompactionResult:
     return CompactionResult(compaction.measured.conversation, compaction.measured.token_count)
 
 
-def body_of(compaction: CompactionRequest, conversation: Conversation) -> bytes:
-    """Return the request body with this conversation; unchanged messages keep their bytes."""
-    if conversation is compaction.conversation:
+def body_of(
+    compaction: CompactionRequest,
+    conversation: Conversation,
+    output: Mapping[str, int] | None = None,
+) -> bytes:
+    """Return the request body with this conversation; unchanged messages keep their bytes.
+
+    `output` lowers the limits of the answer.
+    """
+    if conversation is compaction.conversation and not output:
         return compaction.request.body
-    return splice(
-        compaction.request.body, references(compaction, conversation), compaction.request.fields
-    )
-
-
-def references(
-    compaction: CompactionRequest, conversation: Conversation
-) -> list[int | dict[str, Any]]:
-    """Return the messages; those that are the client's own as their index in its list."""
-    original = compaction.conversation.fields
-    return [
-        origin if origin is not None and fields is original[origin] else fields
-        for origin, fields in zip(conversation.origins, conversation.fields, strict=True)
-    ]
+    return body_with(compaction.request, compaction.conversation, conversation, output)
 
 
 async def counted_request(

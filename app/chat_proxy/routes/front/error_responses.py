@@ -1,4 +1,4 @@
-"""Errors in OpenAI's format: as a response, or as the last event of a stream."""
+"""Errors in the format of their API: as a response, or as the last event of a stream."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -11,19 +11,20 @@ from starlette.exceptions import HTTPException
 from chat_proxy.errors import ClientGone, InternalError, MethodNotAllowed, NotFound, ProxyError
 from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.request_context import RequestContext
-from chat_proxy.upstream.usage import StreamTap
+from chat_proxy.wires.answers import Tap
+from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
+from chat_proxy.wires.wire import Wire
 
 SEND_SECONDS = 2
-DONE = b"data: [DONE]\n\n"
 NOTHING_COMPACTED = (b"x-chat-proxy-compaction", b"none")
 """The header of an error response that has no record."""
 
 Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
 
 
-def error_body(error: ProxyError) -> bytes:
-    """Return the error as JSON."""
-    return orjson.dumps(error.document())
+def error_body(error: ProxyError, wire: Wire = CHAT_COMPLETIONS) -> bytes:
+    """Return the error as JSON, in the form of its wire."""
+    return orjson.dumps(wire.answers.error_document(error))
 
 
 def error_headers(error: ProxyError, body: bytes) -> RawHeaders:
@@ -61,23 +62,23 @@ async def _send(error: ProxyError, context: RequestContext) -> None:
     sink, record = context.sink, context.record
     if not sink.started:
         record.status = error.status
-        body = error_body(error)
+        body = error_body(error, context.wire)
         record.bytes_out = len(body)
         headers = [*error_headers(error, body), *record.response_headers()]
         await sink.start(error.status, headers)
         await sink.end(body)
     elif context.tap is not None:
-        await sink.end(last_event(error, context.tap))
+        await sink.end(last_event(error, context.tap, context.wire, record.request_id))
     else:
         await sink.abort()
 
 
-def last_event(error: ProxyError, tap: StreamTap) -> bytes:
+def last_event(error: ProxyError, tap: Tap, wire: Wire, request_id: str) -> bytes:
     """Return the error as the stream's last event; empty if the stream was complete."""
     if tap.done:
         return b""
     open_line = b"\n\n" if tap.is_inside_event else b""
-    return open_line + b"data: " + error_body(error) + b"\n\n" + DONE
+    return open_line + wire.answers.error_event(wire.answers.error_document(error), request_id)
 
 
 async def _answer_refusal(_: Request, error: Exception) -> Response:

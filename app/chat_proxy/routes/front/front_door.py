@@ -23,6 +23,7 @@ from chat_proxy.routes.front.error_responses import response_of, send_error
 from chat_proxy.routes.front.identity import Gate
 from chat_proxy.telemetry.logs import log_each, log_exception
 from chat_proxy.telemetry.record import RequestRecord
+from chat_proxy.wires.recognise import wire_of_path
 
 # A generator of its own, so that code which seeds the common one does not make ids repeat.
 _IDS = Random()  # noqa: S311 - ids need to differ, not to be secret
@@ -174,7 +175,14 @@ def new_context(route: str, client: AsgiClient, loop: asyncio.AbstractEventLoop)
     record = RequestRecord(request_id(client.values), route, scope["method"])
     query = scope["query_string"]
     return RequestContext(
-        record, ANONYMOUS, client.headers, client.values, query, client, Cancellation(loop)
+        record,
+        ANONYMOUS,
+        client.headers,
+        client.values,
+        query,
+        client,
+        Cancellation(loop),
+        wire=wire_of_path(route),
     )
 
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from chat_proxy.chat.body import prefixes as beginnings
 from chat_proxy.chat.body import request as requests
+from chat_proxy.chat.body.parsed_body import RequestLimits
 from chat_proxy.chat.body.prefixes import NOTHING, BodyPrefix, BodyPrefixes
-from chat_proxy.chat.body.request import ChatRequest, PrefixedRequest, RequestLimits, read_request
+from chat_proxy.chat.body.request import ChatRequest, PrefixedRequest, read_request
 from chat_proxy.errors import BadRequest, InvalidValue, TooDeep
 from tests.unit.chat.shapes import turn
 

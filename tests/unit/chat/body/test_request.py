@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chat_proxy import errors
-from chat_proxy.chat.body.request import ChatRequest, RequestLimits, read_request
+from chat_proxy.chat.body.parsed_body import RequestLimits
+from chat_proxy.chat.body.request import ChatRequest, read_request
 from chat_proxy.chat.body.structure import structure_of
 
 LIMITS = RequestLimits(max_depth=64, max_elements=500_000, max_messages=10_000, max_choices=16)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_proxy.chat.body import request as reading
-from chat_proxy.chat.body.request import RequestLimits, read_request
+from chat_proxy.chat.body.parsed_body import RequestLimits
+from chat_proxy.chat.body.request import read_request
 from chat_proxy.errors import BadRequest
 
 LIMITS = RequestLimits(max_depth=6, max_elements=500, max_messages=3, max_choices=2)

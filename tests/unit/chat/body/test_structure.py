@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from chat_proxy.chat.body.parsed_body import RequestLimits
 from chat_proxy.chat.body.prefixes import BodyPrefixes
-from chat_proxy.chat.body.request import PrefixedRequest, RequestLimits, read_request
+from chat_proxy.chat.body.request import PrefixedRequest, read_request
 from chat_proxy.chat.body.structure import Structure, is_wide, structure_of
 
 LIMITS = RequestLimits(max_depth=64, max_elements=500_000, max_messages=10_000, max_choices=16)

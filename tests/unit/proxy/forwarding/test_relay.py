@@ -12,7 +12,8 @@ from chat_proxy.proxy.forwarding.refusals import (
     is_unfinished_refusal,
     refusal_in,
 )
-from chat_proxy.upstream.usage import PARSED_BYTES, Usage, usage_of_completion
+from chat_proxy.wires.chat_completions import ChatAnswers
+from chat_proxy.wires.usage import PARSED_BYTES, Usage
 from tests.support.fake_model import COMPLETION, Line, Received, fake_model
 from tests.support.live import RawAnswer, eventually, raw_client, running_proxy
 from tests.support.meeting import cut
@@ -160,7 +161,7 @@ async def test_a_client_that_stops_reading_is_let_go_of() -> None:
         (b'data: {"error"}\n', None),
         (b'data: {"error":1}', None),
         (b'data: {"id":1,"error":null}\n\n', None),
-        (b'event: error\ndata: {"error":1}\n\n', None),
+        (b'event: error\ndata: {"error":1}\n\n', (500, b'{"error":1}')),
         (b"", None),
     ],
 )
@@ -196,16 +197,16 @@ def test_only_the_rest_of_a_refusal_is_waited_for(beginning: bytes, waits: bool)
 )
 def test_a_completion_tells_its_usage(body: bytes) -> None:
     """A4: servers write half an emoji too, and numbers that JSON does not have."""
-    assert usage_of_completion(body) == Usage(11, 6, 0)
+    assert ChatAnswers().usage_of_answer(body) == Usage(11, 6, 0)
 
 
 def test_a_large_completion_is_judged_by_its_ends() -> None:
-    assert usage_of_completion(b'{"x":' + b" " * PARSED_BYTES + b"rubbish}") is None
+    assert ChatAnswers().usage_of_answer(b'{"x":' + b" " * PARSED_BYTES + b"rubbish}") is None
     with pytest.raises(UpstreamInvalidResponse):
-        usage_of_completion(b'{"x":' + b" " * PARSED_BYTES)
+        ChatAnswers().usage_of_answer(b'{"x":' + b" " * PARSED_BYTES)
 
 
 @pytest.mark.parametrize("body", [b"{" * 3000 + b"}" * 3000, b'{"a":' * 9999 + b"1" + b"}" * 9999])
 def test_what_cannot_be_parsed_is_no_completion(body: bytes) -> None:
     with pytest.raises(UpstreamInvalidResponse):
-        usage_of_completion(body)
+        ChatAnswers().usage_of_answer(body)

@@ -13,7 +13,7 @@ from chat_proxy.proxy.forwarding.silent_truncation import (
 from chat_proxy.tokens.calibration.calibration import Calibration
 from chat_proxy.tokens.counter import RequestCount
 from chat_proxy.tokens.overheads import UpstreamKind
-from chat_proxy.upstream.usage import Usage
+from chat_proxy.wires.usage import Usage
 
 FRESH = Calibration.fresh()
 LONG = RequestCount(text=10_000)

@@ -4,8 +4,9 @@ from typing import Any
 
 import orjson
 
+from chat_proxy.chat.body.parsed_body import RequestLimits
 from chat_proxy.chat.body.prefixes import BodyPrefixes
-from chat_proxy.chat.body.request import RequestLimits, read_request
+from chat_proxy.chat.body.request import read_request
 from chat_proxy.proxy.reporting.conversation_name import CHARS, name_of
 from chat_proxy.store.memory import MemoryStore
 from tests.unit.chat.shapes import conversation, image, says, system, text, user

@@ -2,7 +2,8 @@
 
 from chat_proxy.errors import ServerShuttingDown
 from chat_proxy.routes.front.error_responses import last_event
-from chat_proxy.upstream.usage import StreamTap
+from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
+from chat_proxy.wires.usage import StreamTap
 from tests.support.fake_model import DONE
 
 
@@ -11,7 +12,7 @@ def test_a_stream_that_said_all_it_had_gets_no_last_event() -> None:
     tap = StreamTap()
     tap.feed(DONE)
 
-    assert last_event(ServerShuttingDown(), tap) == b""
+    assert last_event(ServerShuttingDown(), tap, CHAT_COMPLETIONS, "id") == b""
 
 
 def test_a_last_event_begins_on_a_line_of_its_own() -> None:
@@ -19,4 +20,4 @@ def test_a_last_event_begins_on_a_line_of_its_own() -> None:
     tap = StreamTap()
     tap.feed(b'data: {"half')
 
-    assert last_event(ServerShuttingDown(), tap).startswith(b"\n\ndata: {")
+    assert last_event(ServerShuttingDown(), tap, CHAT_COMPLETIONS, "id").startswith(b"\n\ndata: {")

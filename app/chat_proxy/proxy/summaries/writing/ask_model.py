@@ -8,7 +8,8 @@ from chat_proxy.proxy.summaries.failure import SummaryFailed
 from chat_proxy.proxy.summaries.services import SummaryServices
 from chat_proxy.proxy.summaries.writing.models import Shape, SummaryModel
 from chat_proxy.proxy.summaries.writing.request import MakeBody, call_for, refused_fields
-from chat_proxy.upstream.completion import Completion, NotAnswered, complete
+from chat_proxy.upstream.completion import NotAnswered, complete
+from chat_proxy.wires.answers import Completion
 
 REFUSING_STATUSES = (400, 404, 413, 422)
 
@@ -58,8 +59,8 @@ async def _answer(
         raise SummaryFailed(closed.code) from None
     try:
         body = await asyncio.to_thread(make_body, rejected)
-        call = call_for(summary_model, body, compaction.request_id)
-        answer = await complete(services.upstream, call)
+        call, form = call_for(summary_model, compaction, body)
+        answer = await complete(services.upstream, call, form)
     except NotAnswered as refusal:
         metrics.side_queries.labels(shape, "refused").inc()
         if refusal.status not in REFUSING_STATUSES:

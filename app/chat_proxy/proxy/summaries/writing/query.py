@@ -27,7 +27,7 @@ from chat_proxy.proxy.summaries.writing.ability import Style
 from chat_proxy.proxy.summaries.writing.ask_model import ask_model
 from chat_proxy.proxy.summaries.writing.models import Shape, SummaryModel
 from chat_proxy.proxy.summaries.writing.request import Prompt, QueryOptions, rendered, ride
-from chat_proxy.upstream.completion import Completion
+from chat_proxy.wires.answers import Completion
 
 MAX_TRIES = 3
 WORTH_A_SHORTER_TRY = ("empty", "only_reasoning", "length")

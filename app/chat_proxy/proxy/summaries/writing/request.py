@@ -5,34 +5,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
-from chat_proxy.chat.body.json_writer import serialise
-from chat_proxy.chat.body.splice import serialise_messages
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.proxy.session.request import CompactionRequest, references
+from chat_proxy.proxy.session.request import CompactionRequest
 from chat_proxy.proxy.summaries.writing.models import SummaryModel
 from chat_proxy.upstream.client import Call
 from chat_proxy.upstream.overflow import overflow_in
+from chat_proxy.wires.answers import AnswerForm
+from chat_proxy.wires.body import own_fields, query_body, wire_of, written
+from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
+from chat_proxy.wires.wire import Query, Wire
 
-# The fields from which a server renders the prompt; without them it would be another prompt.
-_PROMPT_FIELDS = (
-    "tools",
-    # As the client sent it: SGLang leaves the tools out of the prompt for "none", so that only the
-    # first few tokens would be cached.
-    "tool_choice",
-    "functions",
-    "function_call",
-    "documents",
-    "chat_template",
-    "chat_template_kwargs",
-    "mm_processor_kwargs",
-    "media_io_kwargs",
-    "prompt_cache_key",
-    "cache_salt",
-    "user",
-    "safety_identifier",
-)
 _THINKING_SWITCH = ("vllm", "sglang", "llama.cpp")
 _OPTIONAL_FIELDS = re.compile(rb"\b(temperature|chat_template_kwargs|stream_options)\b")
 _OTHER_MAXIMUM = re.compile(rb"\bmax_tokens\b.*\bmax_completion_tokens\b", re.DOTALL)
@@ -76,64 +58,79 @@ def ride(
 
     `seen` is the conversation that was sent before, byte for byte; the prompt follows it.
     """
-    given = compaction.request.fields
+    request = compaction.request
     last = seen.messages[-1] if len(seen) else None
     bridge = [] if last is not None and last.is_assistant and not last.calls_tools else [_BRIDGE]
-    messages = [*references(compaction, seen), *bridge, *prompt]
-    fields = {name: given[name] for name in _PROMPT_FIELDS if name in given}
-    if "max_completion_tokens" in given:
-        fields["max_completion_tokens"] = options.max_tokens
-    written = serialise_messages(compaction.request.body, messages, given)
-    return _body(written, _with_query_fields(fields, compaction, options))
+    items, changed = written(request, compaction.conversation, seen)
+    fields = _query_fields({**own_fields(request), **changed}, compaction, options)
+    return query_body(request, wire_for(compaction, options), items, [*bridge, *prompt], fields)
 
 
 def rendered(compaction: CompactionRequest, prompt: Prompt, options: QueryOptions) -> bytes:
     """Return a query that contains nothing of the client's request but the prompt."""
-    return _body(orjson.dumps(prompt), _with_query_fields({}, compaction, options))
+    fields = _query_fields({}, compaction, options)
+    return query_body(compaction.request, wire_for(compaction, options), [], prompt, fields)
 
 
-def call_for(summary_model: SummaryModel, body: bytes, request_id: str) -> Call:
-    """Return the call that sends a query; only the request's own model gets the request id."""
-    return Call(
+def wire_for(compaction: CompactionRequest, options: QueryOptions) -> Wire:
+    """Return the wire of a query: the request's own for its own model, else chat completions."""
+    is_own = options.summary_model.is_own
+    return wire_of(compaction.request) if is_own else CHAT_COMPLETIONS
+
+
+def call_for(
+    summary_model: SummaryModel, compaction: CompactionRequest, body: bytes
+) -> tuple[Call, AnswerForm]:
+    """Return the call that sends a query, and the form of its answer.
+
+    Only the request's own model gets the request id.
+    """
+    wire = wire_for(compaction, QueryOptions(summary_model, 0))
+    own_id = (b"x-request-id", compaction.request_id.encode("ascii"))
+    call = Call(
         "POST",
         summary_model.base_url,
-        "/chat/completions",
+        wire.path,
         [
             *summary_model.credentials,
+            *wire.query_headers,
             (b"content-type", b"application/json"),
             (b"accept", b"text/event-stream"),
             (b"x-chat-proxy-purpose", b"summary"),
-            *([(b"x-request-id", request_id.encode("ascii"))] if summary_model.is_own else []),
+            *([own_id] if summary_model.is_own else []),
         ],
         body,
     )
+    return call, wire.answers
 
 
-def _with_query_fields(
-    fields: dict[str, Any], compaction: CompactionRequest, options: QueryOptions
+def _query_fields(
+    given: dict[str, Any], compaction: CompactionRequest, options: QueryOptions
 ) -> dict[str, Any]:
-    """Return the fields with those of a query: output limit, temperature, streaming."""
-    policy, summary_model, rejected_fields = (
-        compaction.policy.summary,
-        options.summary_model,
-        options.rejected_fields,
+    """Return the fields of a query: output limit, temperature, streaming, the operator's own."""
+    policy, summary_model = compaction.policy.summary, options.summary_model
+    has_temperature = (
+        summary_model.kind != "openai" and "temperature" not in options.rejected_fields
     )
-    fields = {"model": summary_model.model, **fields, "stream": True}
+    temperature = policy.temperature if has_temperature else None
+    wire = wire_for(compaction, options)
+    query = Query(summary_model.model, options.max_tokens, temperature)
+    fields = wire.query_fields(given, query)
+    if wire is CHAT_COMPLETIONS:
+        fields = _with_chat_fields(fields, options)
+    return fields | dict(policy.extra_body)
+
+
+def _with_chat_fields(fields: dict[str, Any], options: QueryOptions) -> dict[str, Any]:
+    """Return the fields with those that servers of chat completions may refuse."""
+    summary_model, rejected_fields = options.summary_model, options.rejected_fields
     if "stream_options" not in rejected_fields:
         fields["stream_options"] = {"include_usage": True}
-    is_openai = summary_model.kind == "openai"
     if "max_completion_tokens" not in fields:
-        is_new = is_openai or "max_tokens" in rejected_fields
+        is_new = summary_model.kind == "openai" or "max_tokens" in rejected_fields
         fields["max_completion_tokens" if is_new else "max_tokens"] = options.max_tokens
-    if policy.temperature is not None and not is_openai and "temperature" not in rejected_fields:
-        fields["temperature"] = policy.temperature
     if summary_model.kind in _THINKING_SWITCH and "chat_template_kwargs" not in rejected_fields:
         switches = fields.get("chat_template_kwargs")
         given = switches if isinstance(switches, dict) else {}
         fields["chat_template_kwargs"] = {**given, "enable_thinking": False}
-    return fields | dict(policy.extra_body)
-
-
-def _body(messages: bytes, fields: dict[str, Any]) -> bytes:
-    head = orjson.dumps({"model": fields.pop("model")})
-    return head[:-1] + b',"messages":' + messages + b"," + serialise(fields)[1:]
+    return fields

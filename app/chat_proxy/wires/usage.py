@@ -35,8 +35,8 @@ def usage_of(document: object) -> Usage | None:
     if type(usage) is not dict:
         return None
     return Usage(
-        _count(usage.get("prompt_tokens")),
-        _count(usage.get("completion_tokens")),
+        token_count(usage.get("prompt_tokens")),
+        token_count(usage.get("completion_tokens")),
         cached_tokens_in(usage) or 0,
     )
 
@@ -45,7 +45,7 @@ def cached_tokens_in(usage: object) -> int | None:
     """Return the prompt tokens that came from a cache, None if the upstream does not report it."""
     details = usage.get("prompt_tokens_details") if type(usage) is dict else None
     cached = details.get("cached_tokens") if type(details) is dict else None
-    return _count(cached) if type(cached) is int else None
+    return token_count(cached) if type(cached) is int else None
 
 
 def usage_in(body: bytes) -> Usage | None:
@@ -56,22 +56,6 @@ def usage_in(body: bytes) -> Usage | None:
         return None
 
 
-def usage_of_completion(body: bytes) -> Usage | None:
-    """Check that a successful answer is JSON and return its usage.
-
-    A large one is checked by its ends only: parsing it would block the event loop.
-    """
-    text = body.strip()
-    if not text.startswith(b"{") or not text.endswith(b"}"):
-        raise UpstreamInvalidResponse
-    if len(text) > PARSED_BYTES:
-        return None
-    try:
-        return usage_of(orjson.loads(text))
-    except orjson.JSONDecodeError:
-        return usage_of(read_leniently(text))
-
-
 def read_leniently(text: bytes) -> object:
     """Parse what orjson refuses but servers do send: lone surrogates, very large numbers."""
     try:
@@ -80,7 +64,7 @@ def read_leniently(text: bytes) -> object:
         raise UpstreamInvalidResponse from None
 
 
-def _count(value: Any) -> int:
+def token_count(value: Any) -> int:
     """Return a plausible number of tokens, else 0: Prometheus counters refuse other values."""
     return value if type(value) is int and 0 <= value < _MAX_COUNT else 0
 

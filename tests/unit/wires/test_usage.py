@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.upstream.usage import MAX_LINE_BYTES, StreamTap, Usage, usage_in, usage_of
+from chat_proxy.wires.usage import MAX_LINE_BYTES, StreamTap, Usage, usage_in, usage_of
 from tests.support.fake_model import DONE, delta, event
 
 USAGE = {"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 5}}

@@ -1,0 +1,61 @@
+"""Write the body of a request with another conversation; untouched parts keep their bytes."""
+
+from collections.abc import Mapping, Sequence
+
+from chat_proxy.chat.body.json_writer import serialise
+from chat_proxy.chat.body.request import ChatRequest
+from chat_proxy.chat.body.splice import serialise_messages, splice
+from chat_proxy.chat.conversation import Conversation
+from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
+from chat_proxy.wires.reading import NOTHING_READ, Fields, Items, entries_of
+from chat_proxy.wires.request import WireRequest
+from chat_proxy.wires.wire import Wire, Written
+
+
+def wire_of(request: ChatRequest) -> Wire:
+    """Return the wire that a request came by."""
+    return request.wire if isinstance(request, WireRequest) else CHAT_COMPLETIONS
+
+
+def own_fields(request: ChatRequest) -> Fields:
+    """Return the fields of a request as the client sent them."""
+    return request.own_fields if isinstance(request, WireRequest) else request.fields
+
+
+def written(request: ChatRequest, read: Conversation, conversation: Conversation) -> Written:
+    """Return a conversation in the form of its wire; `read` is what the client sent."""
+    entries = entries_of(read.fields, conversation.fields, conversation.origins)
+    if not isinstance(request, WireRequest):
+        return CHAT_COMPLETIONS.write({}, NOTHING_READ, entries)
+    return request.wire.write(request.own_fields, request.reading, entries)
+
+
+def body_with(
+    request: ChatRequest,
+    read: Conversation,
+    conversation: Conversation,
+    output: Mapping[str, int] | None = None,
+) -> bytes:
+    """Return the body with another conversation, and with lower limits of the answer."""
+    wire, given = wire_of(request), own_fields(request)
+    items, changed = written(request, read, conversation)
+    if output:
+        changed = {**changed, **wire.lowered(given, output)}
+    if not changed:
+        return splice(request.body, items, given, wire.key)
+    others = {name: value for name, value in given.items() if name != wire.key} | changed
+    if wire.key in changed:
+        return serialise(others)
+    array = serialise_messages(request.body, items, given, wire.key)
+    return b'{"%b":%b,%b' % (wire.key.encode(), array, serialise(others)[1:])
+
+
+def query_body(
+    request: ChatRequest, wire: Wire, items: Items, messages: Sequence[Fields], fields: Fields
+) -> bytes:
+    """Return the body of a query of our own: the client's items, then messages of ours."""
+    own, changed = wire.spoken(messages)
+    array = serialise_messages(request.body, [*items, *own], own_fields(request), wire.key)
+    head = serialise({"model": fields["model"]})[:-1]
+    others = {name: value for name, value in fields.items() if name != "model"} | changed
+    return b'%b,"%b":%b,%b' % (head, wire.key.encode(), array, serialise(others)[1:])

@@ -1,0 +1,72 @@
+"""What the proxy has to know of an API: how it writes a conversation, and how it answers.
+
+Everything else works on the same values, whatever the API. A new one is a class here and a route.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+from chat_proxy.wires.answers import AnswerForm
+from chat_proxy.wires.reading import Entry, Fields, Items, Reading
+
+
+class Written(NamedTuple):
+    """A conversation as an API writes it."""
+
+    items: Items
+    changed: Fields
+    """The fields of the body that change beside the list."""
+
+
+class Query(NamedTuple):
+    """The length and the temperature of a query of our own, and the model that is asked."""
+
+    model: str
+    max_tokens: int
+    temperature: float | None
+
+
+class Wire(ABC):
+    """One API: the form of its requests and of its answers."""
+
+    name: ClassVar[str]
+    """Its name in metrics and logs."""
+    path: ClassVar[str]
+    """Its path below an upstream's base URL."""
+    key: ClassVar[str] = "messages"
+    """The name of its list of messages or items."""
+    answers: ClassVar[AnswerForm]
+    """The form of its answers."""
+    query_headers: ClassVar[Sequence[tuple[bytes, bytes]]] = ()
+    """What a query of our own needs beside the credentials."""
+
+    @abstractmethod
+    def read(self, fields: Fields) -> Reading:
+        """Return the conversation of a body and its options in the words of chat completions."""
+
+    @abstractmethod
+    def write(self, fields: Fields, reading: Reading, entries: Iterable[Entry]) -> Written:
+        """Return a conversation in the form of this API."""
+
+    @abstractmethod
+    def lowered(self, fields: Fields, output: Mapping[str, int]) -> Fields:
+        """Return the fields of a body that change if its answer gets fewer tokens.
+
+        `output` has the names of chat completions.
+        """
+
+    @abstractmethod
+    def new_item(self, message: Fields) -> Fields:
+        """Return a message that the client did not send."""
+
+    def spoken(self, messages: Sequence[Fields]) -> Written:
+        """Return messages of our own, and the fields that hold a part of them."""
+        return Written([self.new_item(message) for message in messages], {})
+
+    @abstractmethod
+    def query_fields(self, fields: Fields, query: Query) -> Fields:
+        """Return the fields of a query of our own, without its list of messages.
+
+        `fields` are those of the client's body if the query continues it, else empty.
+        """
