@@ -64,6 +64,10 @@ class Tap(Protocol):
         """The last usage in the stream."""
         ...
 
+    def may_end_in(self, chunk: bytes) -> bool:
+        """Return whether a chunk may hold bytes that are not relayed."""
+        ...
+
     def feed(self, chunk: bytes) -> bytes:
         """Return the part of the chunk to relay."""
         ...

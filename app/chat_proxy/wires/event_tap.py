@@ -73,6 +73,10 @@ class EventTap:
                 found = self._merge(found, document)
         return found
 
+    def may_end_in(self, chunk: bytes) -> bool:  # noqa: ARG002 - as all taps
+        """Return False: every chunk is relayed whole."""
+        return False
+
     def feed(self, chunk: bytes) -> bytes:
         """Return the chunk, whole."""
         if self.off:

@@ -33,6 +33,7 @@ from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.request_policy import RequestPolicy
 from chat_proxy.upstream.client import Reply
 from chat_proxy.upstream.overflow import Overflow, overflow_in
+from chat_proxy.wires.answers import Tap
 from chat_proxy.wires.usage import Usage
 
 EVENT_STREAM = b"text/event-stream"
@@ -60,7 +61,7 @@ class Relay(ABC):
         watchdog.expect(self._policy.idle_seconds, UpstreamIdleTimeout)
         return reply.read_some(on_piece)
 
-    def _piece_writer(self, watchdog: Watchdog, tap: StreamTap | None = None) -> OnPiece:
+    def _piece_writer(self, watchdog: Watchdog, tap: Tap | None = None) -> OnPiece:
         """Return what relays a piece in the callback that reads it: the request's task sleeps on.
 
         Only pieces that pass whole, to a client that reads; the task sees to all others.
