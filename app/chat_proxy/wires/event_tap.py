@@ -109,7 +109,8 @@ class EventTap:
         if any(find(mark) >= 0 for mark in self._errors):
             self.failed = True
         if find(b'"usage"') >= 0:
-            self._usage_lines = [*self._usage_lines[:1], *_USAGE.findall(lines)[-1:]]
+            known = [*self._usage_lines, *_USAGE.findall(lines)]
+            self._usage_lines = [*known[:1], *known[1:][-1:]]
 
 
 def _marks(types: Sequence[str]) -> tuple[bytes, ...]:

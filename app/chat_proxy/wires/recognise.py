@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from chat_proxy.chat.message_features import is_list_of_objects
 from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
 from chat_proxy.wires.messages.wire import MESSAGES
 from chat_proxy.wires.reading import Fields
@@ -10,7 +11,7 @@ from chat_proxy.wires.wire import Wire
 
 WIRES: Final[tuple[Wire, ...]] = (CHAT_COMPLETIONS, RESPONSES, MESSAGES)
 _MESSAGES_ONLY: Final = ("system", "thinking", "stop_sequences", "context_management")
-_MESSAGES_BLOCKS: Final = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})
+_MESSAGES_BLOCKS: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking")
 
 
 def wire_of_path(path: str) -> Wire:
@@ -31,8 +32,9 @@ def wire_of_body(fields: Fields) -> Wire:
     if type(tools) is list and any(type(it) is dict and "input_schema" in it for it in tools):
         return MESSAGES
     messages = fields["messages"]
-    contents = [it.get("content") for it in messages if type(it) is dict] if messages else []
+    if not is_list_of_objects(messages) or any("tool_calls" in it for it in messages):
+        return CHAT_COMPLETIONS
+    contents = [it.get("content") for it in messages]
     blocks = [block for content in contents if type(content) is list for block in content]
     has_own = any(type(it) is dict and it.get("type") in _MESSAGES_BLOCKS for it in blocks)
-    has_calls = any(type(it) is dict and "tool_calls" in it for it in messages or ())
-    return MESSAGES if has_own and not has_calls else CHAT_COMPLETIONS
+    return MESSAGES if has_own else CHAT_COMPLETIONS

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 
 
-def serialise(fields: Mapping[str, Any]) -> bytes:
-    """Serialise a message or a request so that it parses to the same value.
+def serialise(fields: Mapping[str, Any] | list[Any] | None) -> bytes:
+    """Serialise a message, a request or a part of one so that it parses to the same value.
 
     In plain ASCII if it has lone surrogates or long integers, which orjson refuses.
     """
@@ -18,6 +18,6 @@ def serialise(fields: Mapping[str, Any]) -> bytes:
         return serialise_ascii(fields)
 
 
-def serialise_ascii(fields: Mapping[str, Any]) -> bytes:
+def serialise_ascii(fields: Mapping[str, Any] | list[Any] | None) -> bytes:
     """Serialise in plain ASCII, which can represent every number and every string."""
     return json.dumps(fields, separators=(",", ":")).encode("ascii")

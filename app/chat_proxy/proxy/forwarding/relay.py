@@ -141,14 +141,16 @@ class RelayChat(Relay):
 
     async def send_refusal(self, refusal: TooLong) -> None:
         """Send the upstream's refusal to the client, byte for byte where the API allows it."""
-        body = refusal.body
+        status, headers, body = refusal.status, refusal.headers, refusal.body
         if not isinstance(refusal, TruncatedPrompt) and not refusal.overflow.is_bytes:
             body = self._form.too_long(body, *self._sizes_in(refusal.overflow))
+        if body is not refusal.body:
+            status, headers = 400, plain_json(headers)
         if self._sink.started:
-            await self._sink.end(self._refusal_event(refusal.status, body))
+            await self._sink.end(self._refusal_event(status, body))
             self._record.code = STREAM_ERROR
         else:
-            await self._send_whole(refusal.status, refusal.headers, body)
+            await self._send_whole(status, headers, body)
 
     def _sizes_in(self, overflow: Overflow) -> tuple[int, int]:
         """Return the tokens that the request needs and the maximum, as far as they are known."""

@@ -1,13 +1,15 @@
 """Read a Messages request into the messages of a conversation."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
-import orjson
-
+from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.chat.message_features import is_list_of_objects
+from chat_proxy.chat.volatile_blocks import VolatileBlocks
 from chat_proxy.wires.reading import INSTRUCTIONS, Fields, Reading, Source, picked
 
 _OPTIONS: Final = ("model", "stream", "max_tokens", "chat_template_kwargs")
+_REMINDERS: Final = VolatileBlocks(("system-reminder",))
 _PLAIN_TEXT: Final = frozenset({"type", "text", "cache_control"})
 
 
@@ -73,32 +75,40 @@ def is_call(block: Any) -> bool:
 def _add_runs(
     index: int, content: list[Any], messages: list[Fields], sources: list[Source]
 ) -> None:
-    """Add each result of a user message, and each run of other blocks, as a message."""
+    """Add each result of a user message with the reminders behind it, and each run of others."""
+    for run in _runs(content):
+        first, *others = [content[at] for at in run]
+        message = _result(first, others) if is_result(first) else None
+        messages.append(message or {"role": "user", "content": [first, *others]})
+        sources.append(Source(index, index + 1, tuple(run)))
+
+
+def _runs(content: list[Any]) -> Iterator[list[int]]:
+    """Yield the positions of blocks that belong together: a result, or what the user said."""
     run: list[int] = []
-
-    def close() -> None:
-        if run:
-            messages.append({"role": "user", "content": [content[at] for at in run]})
-            sources.append(Source(index, index + 1, tuple(run)))
-            run.clear()
-
     for at, block in enumerate(content):
-        if is_result(block):
-            close()
-            messages.append(_result(block))
-            sources.append(Source(index, index + 1, (at,)))
-        else:
-            run.append(at)
-    close()
+        is_behind_result = bool(run) and is_result(content[run[0]])
+        if run and (is_result(block) or (is_behind_result and not _is_reminder(block))):
+            yield run
+            run = []
+        run.append(at)
+    yield run
 
 
-def _result(block: Fields) -> Fields:
-    content = block.get("content")
-    return {
-        "role": "tool",
-        "tool_call_id": block.get("tool_use_id"),
-        "content": "" if content is None else content,
-    }
+def _is_reminder(block: Any) -> bool:
+    """Return whether a client appended the block to a result; it is nothing that a user said."""
+    text = block.get("text") if type(block) is dict and block.get("type") == "text" else None
+    return type(text) is str and bool(text) and not _REMINDERS.without_last(text)
+
+
+def _result(block: Fields, reminders: list[Any]) -> Fields:
+    content: Any = block.get("content")
+    if content is None:
+        content = ""
+    if reminders:
+        parts = content if type(content) is list else [{"type": "text", "text": content}]
+        content = [*parts, *reminders]
+    return {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": content}
 
 
 def _assistant(content: Any) -> Fields:
@@ -124,7 +134,7 @@ def content_of(said: list[Any]) -> Any:
 
 
 def _call(block: Fields) -> Fields:
-    arguments = orjson.dumps(block.get("input"), default=str).decode()
+    arguments = serialise(block.get("input")).decode()
     return {
         "id": block.get("id"),
         "type": "function",

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.wires.messages.read import content_of, is_call, is_result
 from chat_proxy.wires.reading import INSTRUCTIONS, Entry, Fields, Items, Source
 
@@ -91,11 +92,22 @@ def _blocks(message: Fields, source: Source, entry: Entry) -> Iterator[Any]:
     if not entry.is_changed:
         yield from given
     elif is_result(given[0]):
-        yield {**given[0], "content": _without_empty(content)}
+        yield from _result_blocks(given[0], given[1:], content)
     elif type(content) is list:
         yield from _without_empty(content)
     elif content:
         yield {"type": "text", "text": content}
+
+
+def _result_blocks(result: Fields, reminders: list[Any], content: Any) -> Iterator[Any]:
+    """Yield a changed result, and the reminders behind it as far as they are unchanged."""
+    kept = len(reminders) if type(content) is list else 0
+    if kept and content[-kept:] == reminders:
+        content = content[:-kept]
+    else:
+        reminders = []
+    yield {**result, "content": _without_empty(content)}
+    yield from reminders
 
 
 def _changed(message: Fields, fields: Fields) -> Fields:
@@ -129,8 +141,11 @@ def _with_arguments(block: Fields, call: Any) -> Fields:
     """Return a call with other arguments, which must be an object."""
     if type(call) is not dict:
         return block
+    text = call["function"]["arguments"]
+    if text == serialise(block.get("input")).decode():
+        return block
     try:
-        arguments = orjson.loads(call["function"]["arguments"])
+        arguments = orjson.loads(text)
     except orjson.JSONDecodeError:
         return block
     return {**block, "input": arguments} if type(arguments) is dict else block
@@ -142,8 +157,5 @@ def _without_empty(content: Any) -> Any:
         content = [content]
     if type(content) is not list:
         return content
-    return [part for part in map(_block, content) if part.get("text") != ""]
-
-
-def _block(part: Any) -> Fields:
-    return {"type": "text", "text": part} if type(part) is str else part
+    blocks = [{"type": "text", "text": part} if type(part) is str else part for part in content]
+    return [block for block in blocks if type(block) is not dict or block.get("text") != ""]

@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-import orjson
-
+from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.chat.message_features import is_list_of_objects
 from chat_proxy.wires.reading import INSTRUCTIONS, WHOLE_INPUT, Fields, Reading, Source, picked
+from chat_proxy.wires.responses.outputs import OUTPUTS, content_of_output
 
 CALLS: Final = {
     "function_call": "arguments",
@@ -16,20 +16,11 @@ CALLS: Final = {
     "computer_call": "action",
 }
 """The items that call a tool of the client, each with the field of its arguments."""
-OUTPUTS: Final = frozenset(
-    {
-        "function_call_output",
-        "custom_tool_call_output",
-        "local_shell_call_output",
-        "shell_call_output",
-        "apply_patch_call_output",
-        "computer_call_output",
-    }
-)
 STORED: Final = ("previous_response_id", "conversation")
 """The fields that name a history which is stored at the upstream."""
 _OPTIONS: Final = ("model", "stream", "tool_choice", "user", "prompt_cache_key", "truncation")
-_SPEAKERS: Final = frozenset({"user", "system", "developer"})
+_SPEAKERS: Final = ("user", "system", "developer")
+_LEADING: Final = ("system", "developer")
 
 
 def read(fields: Fields) -> Reading:
@@ -40,7 +31,7 @@ def read(fields: Fields) -> Reading:
         messages.append({"role": "user", "content": given})
         sources.append(WHOLE_INPUT)
     elif is_list_of_objects(given):
-        walk = _Walk(messages, sources)
+        walk = _Walk(given, messages, sources)
         for index, item in enumerate(given):
             walk.add(index, item)
         walk.close()
@@ -89,7 +80,8 @@ def _chat_tools(tool: Any) -> list[Any]:
 class _Walk:
     """Make messages of items: what the model said or called up to a result is one message."""
 
-    def __init__(self, messages: list[Fields], sources: list[Source]) -> None:
+    def __init__(self, given: list[Fields], messages: list[Fields], sources: list[Source]) -> None:
+        self._given = given
         self._messages = messages
         self._sources = sources
         self._turn: list[Fields] = []
@@ -102,11 +94,10 @@ class _Walk:
             self.close()
             self._append(_result(item) if kind in OUTPUTS else _spoken(item), index, index + 1)
         elif kind == "compaction":
-            # Only its server can read it: at the start of a history it is never folded.
             self.close()
-            self._append({"role": "developer", "content": [item]}, index, index + 1)
+            self._seal(index + 1)
         else:
-            if self._turn and _begins(kind) and not all(map(_is_reasoning, self._turn)):
+            if _begins(kind) and any(map(_is_said_or_called, self._turn)):
                 self.close()
             if not self._turn:
                 self._start = index
@@ -117,6 +108,19 @@ class _Walk:
         if self._turn:
             self._append(assistant_of(self._turn), self._start, self._start + len(self._turn))
             self._turn = []
+
+    def _seal(self, stop: int) -> None:
+        """Make the history up to a compaction item one message that is never folded.
+
+        Only its server can read the item, and knows which of the items before it still count.
+        """
+        first = next(
+            (at for at, message in enumerate(self._messages) if message["role"] not in _LEADING),
+            len(self._messages),
+        )
+        start = self._sources[first].start if first < len(self._sources) else stop - 1
+        del self._messages[first:], self._sources[first:]
+        self._append({"role": "developer", "content": self._given[start:stop]}, start, stop)
 
     def _append(self, message: Fields, start: int, stop: int) -> None:
         self._messages.append(message)
@@ -135,6 +139,12 @@ def _begins(kind: str) -> bool:
     return kind in ("message", "reasoning")
 
 
+def _is_said_or_called(item: Fields) -> bool:
+    """Return whether the model spoke or called a tool of the client: then its turn may end."""
+    kind = kind_of(item)
+    return kind == "message" or kind in CALLS
+
+
 def _is_reasoning(item: Fields) -> bool:
     return item.get("type") == "reasoning"
 
@@ -147,7 +157,8 @@ def _spoken(item: Fields) -> Fields:
 
 
 def _result(item: Fields) -> Fields:
-    return {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
+    content = content_of_output(item)
+    return {"role": "tool", "tool_call_id": item.get("call_id"), "content": content}
 
 
 def assistant_of(items: list[Fields]) -> Fields:
@@ -215,7 +226,7 @@ def _call(item: Fields) -> Fields:
         return {"id": call_id, "type": "custom", "custom": custom}
     name = item.get("name") if kind == "function_call" else kind.removesuffix("_call")
     if type(arguments) is not str:
-        arguments = orjson.dumps(arguments, default=str).decode()
+        arguments = serialise(arguments).decode()
     return {
         "id": call_id,
         "type": "function",

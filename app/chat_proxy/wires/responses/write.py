@@ -1,21 +1,15 @@
 """Write a conversation as the `input` of a Responses request."""
 
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import Any
 
 import orjson
 
+from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.wires.reading import INSTRUCTIONS, WHOLE_INPUT, Entry, Fields, Items, Source
-from chat_proxy.wires.responses.read import (
-    CALLS,
-    OUTPUTS,
-    kind_of,
-    parts_of,
-    text_of_only_part,
-)
-
-_AS_TEXT = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
-_STATUS = "apply_patch_call_output"
+from chat_proxy.wires.responses.outputs import OUTPUTS, part_of, with_output
+from chat_proxy.wires.responses.read import CALLS, kind_of, parts_of, text_of_only_part
 
 
 def write(given: Any, sources: list[Source], entries: Iterable[Entry]) -> tuple[Items, Fields]:
@@ -31,11 +25,16 @@ def write(given: Any, sources: list[Source], entries: Iterable[Entry]) -> tuple[
                 changed["instructions"] = fields.get("content")
         elif source is WHOLE_INPUT:
             items.append(new_item(fields))
-        elif not is_changed:
+        elif not is_changed or _is_sealed(given[source.start : source.stop]):
             items.extend(range(source.start, source.stop))
         else:
             items.extend(_changed(given[source.start : source.stop], source.start, fields))
     return items, changed
+
+
+def _is_sealed(items: list[Fields]) -> bool:
+    """Return whether a part of the history stands for others, and must stay as it is."""
+    return kind_of(items[-1]) == "compaction"
 
 
 def new_item(fields: Fields) -> Fields:
@@ -43,89 +42,58 @@ def new_item(fields: Fields) -> Fields:
     role, content = fields["role"], fields.get("content")
     kind = "output_text" if role == "assistant" else "input_text"
     parts = content if type(content) is list else [{"type": kind, "text": content or ""}]
-    return {"type": "message", "role": role, "content": [_part(part, kind) for part in parts]}
-
-
-def _part(part: Any, kind: str) -> Any:
-    """Return a content part, which is text in the words of this wire."""
-    if type(part) is str:
-        return {"type": kind, "text": part}
-    if type(part) is dict and part.get("type") == "text":
-        return {**part, "type": kind}
-    return part
+    return {"type": "message", "role": role, "content": _parts(parts, kind)}
 
 
 def _changed(items: list[Fields], start: int, fields: Fields) -> Iterator[int | Fields]:
     """Yield the items of one message with its changes; what has no place for them is kept."""
     content, calls = fields.get("content"), iter(fields.get("tool_calls") or ())
-    parts = _parts_for(items, content)
+    shares = iter(_shares(items, content))
     for index, item in enumerate(items, start):
         kind = kind_of(item)
+        changed = item
         if kind in OUTPUTS:
-            changed = _with_output(item, content)
+            changed = with_output(item, content)
         elif kind in CALLS:
             changed = _with_call(item, next(calls, None))
-        elif kind == "reasoning":
-            changed = item
         elif kind == "message":
-            changed = _with_content(item, content, parts)
-        else:
-            changed = item
-            next(parts, None)
+            changed = _with_content(item, next(shares))
+        elif kind != "reasoning":
+            next(shares)
         yield index if changed == item else changed
 
 
-def _parts_for(items: list[Fields], content: Any) -> Iterator[Any]:
-    """Return the parts of a changed content, if there are as many as before."""
-    if type(content) is not list:
-        return iter(())
+def _shares(items: list[Fields], content: Any) -> Iterator[Any]:
+    """Yield what each item gets of a changed content; what it has if that cannot be told."""
     said = [item for item in items if kind_of(item) not in CALLS and kind_of(item) != "reasoning"]
-    before = sum(len(parts_of(item)) for item in said)
-    return iter(content) if before == len(content) or len(said) == 1 else iter(())
-
-
-def _with_content(item: Fields, content: Any, parts: Iterator[Any]) -> Fields:
-    kind = "output_text" if item.get("role") == "assistant" else "input_text"
-    if type(content) is str:
-        given = item.get("content")
-        if type(given) is str:
-            return {**item, "content": content}
-        if type(given) is not list or text_of_only_part(given) is None:
-            return item
-        return {**item, "content": [{**given[0], "text": content}]}
-    if type(content) is not list:
-        return item
-    given = item.get("content")
-    if type(given) is list and len(given) != len(content) and kind_of(item) == "message":
-        taken = list(parts)
+    sizes = [len(parts_of(item)) for item in said]
+    if len(said) == 1:
+        yield content
+    elif type(content) is list and sum(sizes) == len(content):
+        ends = list(accumulate(sizes))
+        yield from (content[end - size : end] for end, size in zip(ends, sizes, strict=True))
     else:
-        taken = [part for part, _ in zip(parts, parts_of(item), strict=False)]
-    return {**item, "content": [_part(part, kind) for part in taken]} if taken else item
+        yield from map(parts_of, said)
 
 
-def _with_output(item: Fields, content: Any) -> Fields:
-    """Return a result with another content, in the form that its type has."""
-    kind = kind_of(item)
-    if kind == "shell_call_output":
-        return {**item, "output": _shell_output(item.get("output"), content)}
-    if kind not in _AS_TEXT and kind != _STATUS:
-        return item
+def _with_content(item: Fields, content: Any) -> Fields:
+    given: Any = item.get("content")
     if type(content) is list:
-        return {**item, "output": [_part(part, "input_text") for part in content]}
-    if type(content) is dict:
-        return {**item, "output": [_part(content, "input_text")]}
-    return {**item, "output": content}
+        kind = "output_text" if item.get("role") == "assistant" else "input_text"
+        if type(given) is str:
+            return item if content == [given] else {**item, "content": _parts(content, kind)}
+        return {**item, "content": _parts(content, kind)} if content else item
+    if type(content) is not str:
+        return item
+    if type(given) is str:
+        return {**item, "content": content}
+    if text_of_only_part(given) is None:
+        return item
+    return {**item, "content": [{**given[0], "text": content}]}
 
 
-def _shell_output(given: Any, content: Any) -> Any:
-    """Return one command's output with the changed text, ended as the last one was."""
-    parts = content if type(content) is list else [content]
-    texts = [part if type(part) is str else part.get("text") for part in parts]
-    if not all(type(text) is str for text in texts):
-        return content
-    last = given[-1] if type(given) is list and given and type(given[-1]) is dict else {}
-    outcome = last.get("outcome", {"type": "exit", "exit_code": 0})
-    return [{"stdout": "\n".join(texts), "stderr": "", "outcome": outcome}]
+def _parts(content: list[Any], kind: str) -> list[Any]:
+    return [part_of(part, kind) for part in content]
 
 
 def _with_call(item: Fields, call: Any) -> Fields:
@@ -135,9 +103,11 @@ def _with_call(item: Fields, call: Any) -> Fields:
     kind = kind_of(item)
     if kind == "custom_tool_call":
         return {**item, "input": call["custom"]["input"]}
-    arguments = call["function"]["arguments"]
-    if type(item.get(CALLS[kind])) is str:
+    given, arguments = item.get(CALLS[kind]), call["function"]["arguments"]
+    if type(given) is str:
         return {**item, CALLS[kind]: arguments}
+    if arguments == serialise(given).decode():
+        return item
     try:
         parsed = orjson.loads(arguments)
     except orjson.JSONDecodeError:
