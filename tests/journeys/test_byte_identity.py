@@ -24,52 +24,9 @@ from tests.support.fake_model import (
 )
 from tests.support.fake_model import event as sse
 from tests.support.live import running_proxy
+from tests.support.odd_json import bodies, objects_of, values
 
 EXAMPLES = 1_000
-
-blanks = st.text(alphabet=" \n\r\t", max_size=3)
-escapes = st.sampled_from(
-    ["\\ud83d", "\\udc00", "\\u00e9", "\\/", "\\b", "\\u0000", "😀", "漢", "\\n"]
-)
-texts = st.lists(st.one_of(escapes, st.text("abc {}[],:'", max_size=8)), max_size=5)
-strings = texts.map(lambda pieces: '"' + "".join(pieces) + '"')
-numbers = st.one_of(
-    st.integers(-(10**40), 10**40).map(str),
-    st.sampled_from(["-0", "1.10", "1E+2", "0.1e-7", "123456789.123456789123456789", "1e308"]),
-)
-plain_values = st.one_of(strings, numbers, st.sampled_from(["true", "false", "null"]))
-
-
-def with_blanks(pieces: list[str], blank: str, open_close: str) -> str:
-    return open_close[0] + blank + f"{blank},{blank}".join(pieces) + blank + open_close[1]
-
-
-def lists_of(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    return st.builds(lambda v, b: with_blanks(v, b, "[]"), st.lists(values, max_size=4), blanks)
-
-
-def objects_of(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    pairs = st.lists(st.tuples(strings, values), max_size=4)
-    return st.builds(
-        lambda kv, b: with_blanks([f"{k}{b}:{b}{v}" for k, v in kv], b, "{}"), pairs, blanks
-    )
-
-
-values = st.recursive(plain_values, lambda v: st.one_of(lists_of(v), objects_of(v)), max_leaves=12)
-
-
-@st.composite
-def bodies(draw: st.DrawFn) -> tuple[bytes, bool]:
-    """A chat request as an odd but valid client writes it, and whether it wants a stream."""
-    streams = draw(st.booleans())
-    pairs = [("model", '"fake"'), ("messages", draw(lists_of(values)))]
-    if streams:
-        pairs.append(("stream", "true"))
-    pairs += [(f"x_unknown_{n}", draw(values)) for n in range(draw(st.integers(0, 3)))]
-    blank = draw(blanks)
-    written = [f'"{key}"{blank}:{blank}{value}' for key, value in draw(st.permutations(pairs))]
-    mark = draw(st.sampled_from([b"", b"\xef\xbb\xbf"]))
-    return mark + with_blanks(written, blank, "{}").encode(), streams
 
 
 @st.composite
@@ -132,7 +89,7 @@ def stage() -> Iterator[Stage]:
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(request=bodies(), pieces=answers(), whole=objects_of(values))
+@given(request=bodies("messages"), pieces=answers(), whole=objects_of(values))
 def test_what_one_side_sends_the_other_receives(
     stage: Stage, request: tuple[bytes, bool], pieces: list[bytes], whole: str
 ) -> None:

@@ -11,7 +11,7 @@ _PARTS = {
     "developer": ("input_text", "input_image", "input_file"),
     "assistant": ("output_text", "refusal"),
 }
-_CALLS = {
+_CALLS: dict[str, dict[str, type]] = {
     "function_call": {"name": str, "arguments": str},
     "custom_tool_call": {"name": str, "input": str},
     "local_shell_call": {"action": dict},
@@ -20,7 +20,7 @@ _CALLS = {
     "computer_call": {"action": dict},
 }
 _LISTS = ("function_call_output", "custom_tool_call_output")
-_ALONE = {
+_ALONE: dict[str, dict[str, type]] = {
     "web_search_call": {"id": str},
     "file_search_call": {"id": str},
     "code_interpreter_call": {"id": str},

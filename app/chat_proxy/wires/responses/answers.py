@@ -21,7 +21,7 @@ _ENDS: Final = ("response.completed", "response.incomplete")
 _ERRORS: Final = ("response.failed", "error")
 _NO_USAGE: Final = {
     "input_tokens": 0,
-    "input_tokens_details": {"cached_tokens": 0},
+    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
     "output_tokens": 0,
     "output_tokens_details": {"reasoning_tokens": 0},
     "total_tokens": 0,
@@ -85,13 +85,8 @@ class ResponsesAnswers(AnswerForm):
         """Return an error as a failed response, which is how a stream ends early."""
         error = error_in(document)
         code = error.get("code") or error.get("type") or "server_error"
-        response = {
-            "id": f"resp_{request_id}",
-            "object": "response",
-            "status": "failed",
-            "error": {"code": str(code), "message": str(error.get("message") or "")},
-            "output": [],
-        }
+        said = {"code": str(code), "message": str(error.get("message") or "")}
+        response = {**_response(Reply("", "", request_id, 0), "failed", []), "error": said}
         return named_event({"type": "response.failed", "sequence_number": 0, "response": response})
 
     def too_long(self, body: bytes, needed: int, limit: int) -> bytes:

@@ -36,10 +36,12 @@ class Responses(Wire):
 
     def write(self, fields: Fields, reading: Reading, entries: Iterable[Entry]) -> Written:
         """Return a conversation as items."""
-        items, changed = write(fields.get("input"), reading.sources, entries)
-        if type(fields.get("input")) is str:
-            return Written([], {**changed, "input": items})
-        return Written(items, changed)
+        given = fields.get("input")
+        items, changed = write(given, reading.sources, entries)
+        if type(given) is not str:
+            return Written(items, changed)
+        is_same = items == [new_item({"role": "user", "content": given})]
+        return Written([], {**changed, "input": given if is_same else items})
 
     def lowered(self, fields: Fields, output: Mapping[str, int]) -> Fields:  # noqa: ARG002 - as all wires
         """Return the maximum of the answer under this API's name."""
