@@ -92,7 +92,20 @@ def normal_forms(
             answered = answered if type(answered) is str else ""
             yield _of_result(fields, places.get(answered, NO_PLACE))
         else:
-            yield NormalMessage("other", canonical_bytes(fields))
+            yield NormalMessage("other", canonical_bytes(_with_plain_content(fields)))
+
+
+def _with_plain_content(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return a message whose only part is a text as one whose content is that text.
+
+    Clients that put a cache mark on a message make a part of its text.
+    """
+    content = fields.get("content")
+    if type(content) is not list or len(content) != 1 or type(content[0]) is not dict:
+        return fields
+    (part,) = content
+    is_plain = part.get("type") in _TEXT_TYPES and part.keys() <= {"type", "text", "cache_control"}
+    return {**fields, "content": part["text"]} if is_plain and "text" in part else fields
 
 
 def _of_user(fields: dict[str, Any], volatile: VolatileBlocks) -> NormalMessage:

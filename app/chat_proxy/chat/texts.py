@@ -14,7 +14,7 @@ Piece = tuple[PieceKind, str]
 RESULT_ROLES = ("tool", "function")
 
 _TEXT_TYPES = ("text", "input_text", "output_text")
-_REASONING_TYPES = ("thinking", "reasoning")
+_REASONING_TYPES = ("thinking", "redacted_thinking", "reasoning")
 _KIND_OF_FIELD: dict[str, PieceKind] = {
     "reasoning_content": "reasoning",
     "reasoning": "reasoning",

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
+from openai.types.responses import ResponseInputParam
+from pydantic import TypeAdapter
 
 from chat_proxy.compaction.summary.fold import ACKNOWLEDGEMENT
 from chat_proxy.wires.messages.wire import MESSAGES
@@ -17,6 +19,8 @@ from tests.support.wires.talks import STEPS, Step, messages_body, responses_body
 
 Fields = dict[str, Any]
 BODIES: dict[str, Callable[..., Fields]] = {"messages": messages_body, "responses": responses_body}
+INPUT: TypeAdapter[Any] = TypeAdapter(ResponseInputParam)
+"""The items as OpenAI's own types describe them."""
 SEALED = ("thinking", "redacted_thinking", "reasoning", "server_tool_use", "web_search_tool_result")
 FRAME = "<earlier-conversation>"
 WIRES = pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
@@ -113,6 +117,8 @@ def test_a_compacted_request_is_one_that_the_api_accepts(
         for end in range(2, len(steps) + 1, 2):
             body = BODIES[wire.name](steps[:end], **({name: most} if most else {}))
             assert RULES[wire.name](body) == [], "the test's own request"
+            if wire is RESPONSES:
+                INPUT.validate_python(body["input"])
 
             prepared = desk.ask(body)
 
@@ -120,4 +126,6 @@ def test_a_compacted_request_is_one_that_the_api_accepts(
             for stage in prepared.record.stages:
                 event(f"{wire.name}: {stage}")
             check(wire, prepared, body)
+            if wire is RESPONSES:
+                INPUT.validate_python(prepared.body["input"])
             assert desk.writer.wrong == []

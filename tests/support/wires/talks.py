@@ -143,7 +143,7 @@ def _message(role: str, kind: str, text: str) -> Fields:
 
 
 def _input_image() -> Fields:
-    return {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}
+    return {"type": "input_image", "detail": "auto", "image_url": f"data:image/png;base64,{PNG}"}
 
 
 def _spoken(number: int, step: Step) -> Iterator[Fields]:
@@ -157,7 +157,9 @@ def _spoken(number: int, step: Step) -> Iterator[Fields]:
         done = {"id": f"ws_{number}", "status": "completed"}
         yield {"type": "web_search_call", **done, "action": action}
     if step.says or not step.calls:
-        yield _message("assistant", "output_text", words(step.size // 2, f"answer {number}"))
+        said = _message("assistant", "output_text", words(step.size // 2, f"answer {number}"))
+        said["content"][0]["annotations"] = []
+        yield {**said, "id": f"msg_{number}", "status": "completed"}
 
 
 _ARGUMENTS: dict[str, Callable[[str], Fields]] = {
@@ -188,6 +190,8 @@ def _output(name: str, kind: str, step: Step) -> Fields:
     if kind == "shell":
         outcome = {"type": "exit", "exit_code": 0}
         return {**item, "output": [{"stdout": told, "stderr": "warned", "outcome": outcome}]}
+    if kind == "local_shell":
+        item["id"] = f"call_{name}"
     if kind == "apply_patch":
         return {**item, "status": "completed", "output": told}
     if kind == "function" and step.has_image:

@@ -119,6 +119,16 @@ def test_an_output_is_a_tool_message(kind: str) -> None:
     ]
 
 
+def test_an_output_without_the_call_s_id_belongs_to_the_call_before_it() -> None:
+    """The type of a local shell's output has an id of its own only."""
+    shell = {"type": "local_shell_call", "id": "lsh_1", "call_id": "c", "action": {}}
+    told = {"type": "local_shell_call_output", "id": "lsh_1", "output": "done"}
+
+    groups = conversation_of(RESPONSES, {"input": [ASKS, shell, told, SAYS]}).groups
+
+    assert [(group.start, group.end) for group in groups] == [(0, 1), (1, 3), (3, 4)]
+
+
 def test_the_output_of_a_shell_is_its_texts() -> None:
     streams = [{"stdout": "out", "stderr": "err", "outcome": {"type": "timeout"}}]
 

@@ -27,12 +27,8 @@ def test_a_fold_is_a_message_of_the_user_and_an_answer() -> None:
 
     assert written["instructions"] == "Be kind."
     assert written["input"] == [
-        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "So far."}]},
-        {
-            "type": "message",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": "Yes."}],
-        },
+        {"type": "message", "role": "user", "content": "So far."},
+        {"type": "message", "role": "assistant", "content": "Yes."},
         ASKS,
     ]
 
@@ -48,8 +44,7 @@ def test_a_string_stays_a_string_when_only_the_answer_gets_shorter() -> None:
 def test_a_string_that_is_changed_becomes_items() -> None:
     written = rewritten(RESPONSES, {"input": "Hi"}, with_contents({0: "Hello"}))
 
-    part = {"type": "input_text", "text": "Hello"}
-    assert written["input"] == [{"type": "message", "role": "user", "content": [part]}]
+    assert written["input"] == [{"type": "message", "role": "user", "content": "Hello"}]
 
 
 def test_shortened_words_of_the_model_keep_their_reasoning_and_calls() -> None:

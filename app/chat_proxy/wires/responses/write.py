@@ -38,11 +38,14 @@ def _is_sealed(items: list[Fields]) -> bool:
 
 
 def new_item(fields: Fields) -> Fields:
-    """Return a message that the client did not send as an item."""
+    """Return a message that the client did not send as an item.
+
+    Its content is a plain text: parts of the model's own words would need ids that it has not.
+    """
     role, content = fields["role"], fields.get("content")
-    kind = "output_text" if role == "assistant" else "input_text"
-    parts = content if type(content) is list else [{"type": kind, "text": content or ""}]
-    return {"type": "message", "role": role, "content": _parts(parts, kind)}
+    if type(content) is list:
+        content = _parts(content, "output_text" if role == "assistant" else "input_text")
+    return {"type": "message", "role": role, "content": content or ""}
 
 
 def _changed(items: list[Fields], start: int, fields: Fields) -> Iterator[int | Fields]:
