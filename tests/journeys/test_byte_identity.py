@@ -12,37 +12,29 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.fake_model import (
-    DONE,
-    FakeModel,
-    Line,
-    Received,
-    begin_stream,
-    delta,
-    fake_model,
-    polite,
-)
+from tests.support.fake_model import FakeModel, Line, Received, begin_stream, fake_model, polite
 from tests.support.fake_model import event as sse
 from tests.support.live import running_proxy
-from tests.support.odd_json import bodies, objects_of, values
+from tests.support.odd_json import MESSAGES_ITEMS, RESPONSES_ITEMS, bodies, objects_of, values
+from tests.support.wires.apis import CHAT, MESSAGES, RESPONSES, Api
 
 EXAMPLES = 1_000
 
 
 @st.composite
-def answers(draw: st.DrawFn) -> list[bytes]:
+def answers(draw: st.DrawFn, api: Api = CHAT) -> list[bytes]:
     """The pieces of a streamed answer, cut anywhere."""
     events = draw(
         st.lists(
             st.one_of(
-                st.text(max_size=10).map(delta),
+                st.text(max_size=10).map(api.words),
                 st.sampled_from([b": ping\n\n", b"data:{}\r\n\r\n", b"event: x\ndata: 1\n\n"]),
                 st.dictionaries(st.text(max_size=4), st.integers(), max_size=2).map(sse),
             ),
             max_size=6,
         )
     )
-    whole = b"".join([*events, delta(finish_reason="stop"), DONE])
+    whole = b"".join([*events, *api.ends])
     cuts = sorted(draw(st.sets(st.integers(1, len(whole) - 1), max_size=4)))
     return [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
 
@@ -88,11 +80,10 @@ def stage() -> Iterator[Stage]:
     thread.join()
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(request=bodies("messages"), pieces=answers(), whole=objects_of(values))
-def test_what_one_side_sends_the_other_receives(
-    stage: Stage, request: tuple[bytes, bool], pieces: list[bytes], whole: str
+def check_what_passes(
+    stage: Stage, api: Api, request: tuple[bytes, bool], pieces: list[bytes], whole: str
 ) -> None:
+    """Check that a request and its answer cross the proxy without a byte changed."""
     body, streams = request
     json.loads(body.decode("utf-8-sig"))
     stage.pieces = pieces if streams else []
@@ -100,12 +91,48 @@ def test_what_one_side_sends_the_other_receives(
     stage.model.requests.clear()
 
     connection = http.client.HTTPConnection("127.0.0.1", stage.port, timeout=10)
-    connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+    connection.request("POST", api.path, body, {"content-type": "application/json"})
     response = connection.getresponse()
     answer = response.read()
     connection.close()
 
     (received,) = (r for r in stage.model.requests if r.method == "POST")
+    assert received.target == api.path
     assert hashlib.sha256(received.body).digest() == hashlib.sha256(body).digest()
     assert response.status == 200
     assert answer == (b"".join(pieces) if streams else stage.whole)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(request=bodies("messages"), pieces=answers(), whole=objects_of(values))
+def test_what_one_side_sends_the_other_receives(
+    stage: Stage, request: tuple[bytes, bool], pieces: list[bytes], whole: str
+) -> None:
+    check_what_passes(stage, CHAT, request, pieces, whole)
+
+
+SOME = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@SOME
+@given(
+    request=bodies("input", RESPONSES_ITEMS),
+    pieces=answers(RESPONSES),
+    whole=objects_of(values),
+)
+def test_so_it_is_with_responses(
+    stage: Stage, request: tuple[bytes, bool], pieces: list[bytes], whole: str
+) -> None:
+    check_what_passes(stage, RESPONSES, request, pieces, whole)
+
+
+@SOME
+@given(
+    request=bodies("messages", MESSAGES_ITEMS),
+    pieces=answers(MESSAGES),
+    whole=objects_of(values),
+)
+def test_so_it_is_with_messages(
+    stage: Stage, request: tuple[bytes, bool], pieces: list[bytes], whole: str
+) -> None:
+    check_what_passes(stage, MESSAGES, request, pieces, whole)

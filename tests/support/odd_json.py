@@ -78,3 +78,17 @@ def items_of(types: tuple[str, ...], roles: tuple[str, ...]) -> st.SearchStrateg
     return st.recursive(plain_values, grown, max_leaves=8).flatmap(
         lambda inner: grown(st.just(inner))
     )
+
+
+RESPONSES_ITEMS = items_of(
+    (
+        *("message", "function_call", "function_call_output", "custom_tool_call", "reasoning"),
+        *("custom_tool_call_output", "local_shell_call", "shell_call", "shell_call_output"),
+        *("computer_call_output", "web_search_call", "compaction", "input_text", "input_image"),
+    ),
+    ("user", "assistant", "developer"),
+)
+MESSAGES_ITEMS = items_of(
+    ("text", "image", "tool_use", "tool_result", "thinking", "redacted_thinking", "document"),
+    ("user", "assistant", "system"),
+)

@@ -14,24 +14,12 @@ from chat_proxy.wires.body import body_with
 from chat_proxy.wires.messages.wire import MESSAGES
 from chat_proxy.wires.responses.wire import RESPONSES
 from chat_proxy.wires.wire import Wire
-from tests.support.odd_json import bodies, items_of
+from tests.support.odd_json import MESSAGES_ITEMS, RESPONSES_ITEMS, bodies
 from tests.support.wires.talks import STEPS, messages_body, responses_body
 from tests.unit.wires.writing import LIMITS, only, request_of
 
 EXAMPLES = 1_000
 MOST = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-RESPONSES_ITEMS = items_of(
-    (
-        *("message", "function_call", "function_call_output", "custom_tool_call", "reasoning"),
-        *("custom_tool_call_output", "local_shell_call", "shell_call", "shell_call_output"),
-        *("computer_call_output", "web_search_call", "compaction", "input_text", "input_image"),
-    ),
-    ("user", "assistant", "developer"),
-)
-MESSAGES_ITEMS = items_of(
-    ("text", "image", "tool_use", "tool_result", "thinking", "redacted_thinking", "document"),
-    ("user", "assistant", "system"),
-)
 
 
 def check_unchanged(wire: Wire, body: bytes) -> None:
