@@ -1,14 +1,13 @@
 """Models that misbehave, and how to tell what came of it."""
 
 import asyncio
-import json
-import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from tests.support.fake_model import FakeModel, Line, Received, begin_stream, delta
 from tests.support.live import Proxy, RawAnswer, RawClient
 from tests.support.meeting import cut
+from tests.support.wires.apis import CHAT, Api
 
 WORD = delta("word ")
 END = delta(finish_reason="stop")
@@ -39,23 +38,15 @@ def answered(status: int, code: str = "") -> str:
     return f"chat_proxy_requests_total{{{labels}}}"
 
 
-def is_error(answer: RawAnswer, status: int, code: str) -> bool:
+def is_error(answer: RawAnswer, status: int, code: str, api: Api = CHAT) -> bool:
     """Tell whether an answer is ours, with this status and code, in all of its places."""
-    return (answer.status, answer.error["code"], answer.headers["x-chat-proxy-error"]) == (
-        status,
-        code,
-        code,
-    )
+    return answer.status == status and api.is_error(answer.headers, answer.body, code)
 
 
-def last_error(answer: RawAnswer, before: bytes) -> str:
-    """Check that a stream is what came before, one error frame and `[DONE]`; return its code."""
+def last_error(answer: RawAnswer, before: bytes, api: Api = CHAT) -> str:
+    """Check that a stream is what came before and ends with one error; return its code."""
     assert answer.status == 200
-    assert answer.body.startswith(before)
-    frame = answer.body.removeprefix(before)
-    found = re.fullmatch(rb"(?:\n\n)?data: (\{.*\})\n\ndata: \[DONE\]\n\n", frame)
-    assert found, frame
-    return str(json.loads(found[1])["error"]["code"])
+    return api.last_error(answer.body, before)
 
 
 async def chunks_to(client: RawClient) -> AsyncIterator[bytes]:

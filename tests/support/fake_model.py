@@ -145,6 +145,7 @@ def delta(content: str | None = None, finish_reason: str | None = None) -> bytes
 
 
 DONE = b"data: [DONE]\n\n"
+CHAT_PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 
 
 def story(words: int = 5) -> list[bytes]:
@@ -180,10 +181,10 @@ async def polite(received: Received, line: Line) -> None:
 
 
 def on_chat(behaviour: Behaviour) -> Behaviour:
-    """Behave so for chat completions and politely for everything else."""
+    """Behave so for chats of any API and politely for everything else."""
 
     async def behave(received: Received, line: Line) -> None:
-        if received.target.startswith("/v1/chat/completions"):
+        if received.method == "POST" and received.target.startswith(CHAT_PATHS):
             await behaviour(received, line)
         else:
             await polite(received, line)

@@ -8,15 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.fake_model import Behaviour, FakeModel, Line, fake_model, on_chat, polite
-from tests.support.live import (
-    Proxy,
-    RawAnswer,
-    RawClient,
-    chat_body,
-    chat_request,
-    raw_client,
-    running_proxy,
-)
+from tests.support.live import Proxy, RawAnswer, RawClient, raw_client, running_proxy
+from tests.support.wires.apis import CHAT, Api
 
 
 @dataclass
@@ -27,12 +20,15 @@ class Meeting:
     proxy: Proxy
     client: RawClient
 
+    api = CHAT
+    """The API that the client speaks."""
+
     def __post_init__(self) -> None:
         self._before = self._figures()
 
     async def ask(self, **fields: Any) -> RawAnswer:
         """Send a chat request and return the answer."""
-        await self.client.send(chat_request(chat_body(**fields)))
+        await self.client.send(self.api.http(self.api.body(**fields)))
         return await self.client.answer()
 
     async def stream(self) -> RawAnswer:
@@ -50,7 +46,8 @@ class Meeting:
 
     def answered(self, status: int, code: str = "") -> float:
         """Return how many chats were answered with this status and error code."""
-        labels = f'code="{code}",route="/v1/chat/completions",status="{status}"'
+        route = self.api.path.partition("?")[0]
+        labels = f'code="{code}",route="{route}",status="{status}"'
         return self.figure(f"chat_proxy_requests_total{{{labels}}}")
 
     def _figures(self) -> dict[str, float]:
@@ -61,13 +58,19 @@ class Meeting:
 
 @asynccontextmanager
 async def meeting(behaviour: Behaviour, **sections: Any) -> AsyncIterator[Meeting]:
-    """Let them meet; the model behaves so in chats and politely elsewhere."""
+    """Let them meet; the model behaves so in chats and politely elsewhere.
+
+    The client speaks chat completions, or another `api`.
+    """
+    api: Api = sections.pop("api", CHAT)
     async with (
         fake_model(on_chat(behaviour)) as model,
         running_proxy(model.url, **sections) as proxy,
         raw_client(proxy) as client,
     ):
-        yield Meeting(model, proxy, client)
+        they = Meeting(model, proxy, client)
+        they.api = api
+        yield they
 
 
 class Stage:
@@ -78,11 +81,13 @@ class Stage:
         self._proxy = proxy
 
     @asynccontextmanager
-    async def __call__(self, behaviour: Behaviour) -> AsyncIterator[Meeting]:
+    async def __call__(self, behaviour: Behaviour, api: Api = CHAT) -> AsyncIterator[Meeting]:
         self._model.behaviour = on_chat(behaviour)
         self._model.requests.clear()
         async with raw_client(self._proxy) as client:
-            yield Meeting(self._model, self._proxy, client)
+            they = Meeting(self._model, self._proxy, client)
+            they.api = api
+            yield they
 
 
 @asynccontextmanager

@@ -40,6 +40,11 @@ class Tap(Protocol):
         ...
 
     @property
+    def is_over(self) -> bool:
+        """Whether the stream need not be waited for any longer."""
+        ...
+
+    @property
     def failed(self) -> bool:
         """Whether the stream has an error in it."""
         ...
@@ -65,7 +70,7 @@ class Tap(Protocol):
         ...
 
     def may_end_in(self, chunk: bytes) -> bool:
-        """Return whether a chunk may hold bytes that are not relayed."""
+        """Return whether a chunk may hold the end of the stream."""
         ...
 
     def feed(self, chunk: bytes) -> bytes:

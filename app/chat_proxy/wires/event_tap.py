@@ -10,6 +10,7 @@ from chat_proxy.wires.usage import MAX_LINE_BYTES, Usage
 
 _BLANK_LINES: Final = (b"\n", b"\r\n")
 _EVENT_ENDS: Final = (b"\n\n", b"\n\r\n")
+_LONGEST_MARK: Final = 64
 _USAGE: Final = re.compile(rb"^data:(.*\"usage\":[ \t]*\{.*)$", re.MULTILINE)
 
 Merge = Callable[[Usage | None, dict[str, Any]], Usage | None]
@@ -55,6 +56,11 @@ class EventTap:
         return self.done or self.failed
 
     @property
+    def is_over(self) -> bool:
+        """Whether the last event has passed; what follows it passes too."""
+        return self.done and not self.is_inside_event
+
+    @property
     def is_inside_event(self) -> bool:
         """Whether the last event that was relayed is incomplete."""
         at_end = self._lines in _BLANK_LINES or self._lines.endswith(_EVENT_ENDS)
@@ -73,9 +79,12 @@ class EventTap:
                 found = self._merge(found, document)
         return found
 
-    def may_end_in(self, chunk: bytes) -> bool:  # noqa: ARG002 - as all taps
-        """Return False: every chunk is relayed whole."""
-        return False
+    def may_end_in(self, chunk: bytes) -> bool:
+        """Return whether the chunk may have the last event, or comes after it."""
+        if self.done:
+            return True
+        seen = bytes(self._rest[-_LONGEST_MARK:]) + chunk if self._rest else chunk
+        return any(seen.find(mark) >= 0 for mark in self._ends)
 
     def feed(self, chunk: bytes) -> bytes:
         """Return the chunk, whole."""

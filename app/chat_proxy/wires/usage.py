@@ -75,6 +75,9 @@ class StreamTap:
     It never raises and changes nothing before `[DONE]`; after `[DONE]` it drops everything.
     """
 
+    is_over = False
+    """Whether the last event has passed and others may follow: `[DONE]` is the very last."""
+
     __slots__ = (
         "_cr_seen",
         "_lines",

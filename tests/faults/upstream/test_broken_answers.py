@@ -9,16 +9,18 @@ from tests.faults.faulty import Says, is_error, large_json, whole
 from tests.support.fake_model import COMPLETION, Line, Received, answer_json, polite
 from tests.support.live import chat_request
 from tests.support.meeting import Stage, cut, meeting
+from tests.support.wires.apis import ALL, Api
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_b6_a_reset_in_the_headers_is_told_and_not_sent_again(stage: Stage) -> None:
+@ALL
+async def test_b6_a_reset_in_the_headers_is_told_and_not_sent_again(stage: Stage, api: Api) -> None:
     """It may have been billed."""
-    async with stage(Says(b"HTTP/1.1 200 OK\r\ncontent-", then="reset")) as they:
+    async with stage(Says(b"HTTP/1.1 200 OK\r\ncontent-", then="reset"), api) as they:
         answer = await they.ask()
 
-    assert is_error(answer, 502, "upstream_reset")
+    assert is_error(answer, 502, "upstream_reset", api)
     assert they.chats == 1
 
 
@@ -34,14 +36,17 @@ async def test_b6_a_connection_broken_before_any_byte_is_not_tried_again_when_fr
     assert they.chats == 1
 
 
+@ALL
 @pytest.mark.parametrize("ending", ["reset", "close"])
-async def test_b7_b26_half_an_answer_is_never_a_short_one(stage: Stage, ending: str) -> None:
+async def test_b7_b26_half_an_answer_is_never_a_short_one(
+    stage: Stage, ending: str, api: Api
+) -> None:
     """A length that does not hold."""
-    half = whole("200 OK", json.dumps(COMPLETION).encode())[:-10]
-    async with stage(Says(half, then=ending)) as they:
+    half = whole("200 OK", json.dumps(api.whole).encode())[:-10]
+    async with stage(Says(half, then=ending), api) as they:
         answer = await they.ask()
 
-    assert is_error(answer, 502, "upstream_reset")
+    assert is_error(answer, 502, "upstream_reset", api)
 
 
 async def test_b7_half_an_answer_on_another_path_breaks_the_connection() -> None:

@@ -10,6 +10,7 @@ from tests.faults.faulty import WORD, Streams, last_error
 from tests.support.fake_model import Line, Received, begin_stream
 from tests.support.live import chat_body, chat_request
 from tests.support.meeting import Meeting, Stage, meeting
+from tests.support.wires.apis import ALL, Api
 
 pytestmark = pytest.mark.anyio
 
@@ -63,11 +64,12 @@ async def test_b14_a_dripped_byte_costs_next_to_nothing(stage: Stage) -> None:
     assert spent / 100 < CPU_SECONDS_PER_BYTE
 
 
-async def test_b14_an_answer_without_end_ends_at_the_total_limit() -> None:
+@ALL
+async def test_b14_an_answer_without_end_ends_at_the_total_limit(api: Api) -> None:
     limits = {"total_timeout_seconds": 0.3}
-    async with meeting(Streams(*[WORD] * 100, pause=0.02), upstream=limits) as they:
+    async with meeting(Streams(*[api.word] * 100, pause=0.02), upstream=limits, api=api) as they:
         answer = await they.stream()
 
-    words = answer.body.count(WORD)
+    words = answer.body.count(api.word)
     assert 3 < words < 20
-    assert last_error(answer, WORD * words) == "upstream_total_timeout"
+    assert last_error(answer, api.word * words, api) == "upstream_total_timeout"

@@ -11,6 +11,7 @@ from tests.journeys.summaries.troubles import history, troubled
 from tests.support.conversations import listening
 from tests.support.meeting import Stage
 from tests.support.summary_model import failing
+from tests.support.wires.apis import ALL, Api
 
 pytestmark = pytest.mark.anyio
 
@@ -28,13 +29,14 @@ async def test_b16_a_429_passes_with_its_retry_after(stage: Stage, retry_after: 
         assert they.figure("chat_proxy_upstream_429_total") == 1
 
 
+@ALL
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 500, 501, 502, 503, 504, 529])
 @pytest.mark.parametrize("streams", [True, False])
 async def test_b17_other_refusals_pass_byte_for_byte(
-    stage: Stage, status: int, streams: bool
+    stage: Stage, status: int, streams: bool, api: Api
 ) -> None:
     body = b"<html>\n\xff broken \x00</html>"
-    async with stage(Says(whole(f"{status} X", body, "content-type: text/html"))) as they:
+    async with stage(Says(whole(f"{status} X", body, "content-type: text/html")), api) as they:
         answer = await they.ask(stream=streams)
 
     assert (answer.status, answer.body) == (status, body)
@@ -42,21 +44,25 @@ async def test_b17_other_refusals_pass_byte_for_byte(
     assert "x-chat-proxy-error" not in answer.headers
 
 
+@ALL
 @pytest.mark.parametrize(
     "body", [b"", b" ", b"{", b'{"a":1', b"<html></html>", b"null", b"[]", b'{"a":\xff}', b"{]}"]
 )
-async def test_b19_a_success_that_is_no_completion_is_none(stage: Stage, body: bytes) -> None:
-    async with stage(Says(whole("200 OK", body, "content-type: application/json"))) as they:
+async def test_b19_a_success_that_is_no_completion_is_none(
+    stage: Stage, body: bytes, api: Api
+) -> None:
+    async with stage(Says(whole("200 OK", body, "content-type: application/json")), api) as they:
         answer = await they.ask()
 
-    assert is_error(answer, 502, "upstream_invalid_response")
+    assert is_error(answer, 502, "upstream_invalid_response", api)
 
 
-async def test_b19_an_empty_stream_is_no_success(stage: Stage) -> None:
-    async with stage(Streams()) as they:
+@ALL
+async def test_b19_an_empty_stream_is_no_success(stage: Stage, api: Api) -> None:
+    async with stage(Streams(), api) as they:
         answer = await they.stream()
 
-    assert is_error(answer, 502, "upstream_invalid_response")
+    assert is_error(answer, 502, "upstream_invalid_response", api)
 
 
 async def test_b16_side_queries_wait_as_long_as_they_are_told_and_no_longer_than_a_minute() -> None:

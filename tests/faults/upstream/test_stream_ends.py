@@ -5,9 +5,10 @@ import time
 import pytest
 
 from tests.faults.faulty import WORD, Streams
-from tests.support.fake_model import DONE, story
+from tests.support.fake_model import DONE
 from tests.support.live import eventually
 from tests.support.meeting import Stage, meeting
+from tests.support.wires.apis import ALL, MESSAGES, RESPONSES, Api
 
 pytestmark = pytest.mark.anyio
 
@@ -42,22 +43,36 @@ async def test_b10_done_is_understood_wherever_it_is_split(stage: Stage, line_en
             assert answer.body == WORD + done
 
 
+@ALL
 @pytest.mark.parametrize("ending", ["stay", "reset", "close"])
-async def test_b10_what_happens_behind_done_is_nobody_s_problem(ending: str) -> None:
+async def test_b10_what_happens_behind_the_end_is_nobody_s_problem(ending: str, api: Api) -> None:
     """The client has all it was to get, and is not kept waiting for more."""
-    async with meeting(Streams(*story(), then=ending)) as they:
+    async with meeting(Streams(*api.story(), then=ending), api=api) as they:
         start = time.perf_counter()
         answer = await they.stream()
         seconds = time.perf_counter() - start
 
-        assert answer.body == b"".join(story())
+        assert answer.body == b"".join(api.story())
         assert seconds < 1
         assert they.answered(200) == 1
         await eventually(lambda: they.model.open_connections <= 1)
 
 
-async def test_b10_a_connection_serves_again_after_a_stream() -> None:
-    async with meeting(Streams(*story())) as they:
+@pytest.mark.parametrize("api", [RESPONSES, MESSAGES], ids=str)
+@pytest.mark.parametrize("tail", [DONE, b": bye\n\n", b"rubbish"])
+async def test_b10_what_a_server_of_named_events_adds_behind_the_last_one_passes(
+    stage: Stage, api: Api, tail: bytes
+) -> None:
+    """Some write `[DONE]` there too."""
+    async with stage(Streams(*api.story(), tail), api) as they:
+        answer = await they.stream()
+
+    assert answer.body == b"".join([*api.story(), tail])
+
+
+@ALL
+async def test_b10_a_connection_serves_again_after_a_stream(api: Api) -> None:
+    async with meeting(Streams(*api.story()), api=api) as they:
         for _ in range(5):
             await they.stream()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from chat_proxy.errors import MethodNotAllowed, ProxyError
 from chat_proxy.wires.messages.answers import MessagesAnswers
 from tests.support.fake_model import COMPLETION, delta, event, story
 
@@ -65,29 +66,47 @@ class Api:
         error = document["error"]
         if self.name == "messages":
             assert document["type"] == "error"
-            assert set(error) == {"type", "message"}
+            assert set(error) == {"type", "message"}, error
             return str(error["type"])
         assert set(error) == {"message", "type", "param", "code"}
         return str(error["code"])
 
     def last_error(self, stream: bytes, before: bytes) -> str:
-        """Check that a stream is what came before and one last error; return its words."""
+        """Check that a stream is what came before and one last error; return its code."""
         assert stream.startswith(before), (stream, before)
         events = [event for event in stream.removeprefix(before).split(b"\n\n") if event]
         if self.name == "chat":
             assert events.pop() == b"data: [DONE]"
         (last,) = events
-        *named, data = last.split(b"\n")
+        *names, data = last.split(b"\n")
         document = json.loads(data.removeprefix(b"data: "))
-        if self.name != "chat":
-            assert named == [b"event: " + document["type"].encode()]
+        if self.name == "chat":
+            assert not names
+            return str(document["error"]["code"])
+        assert names == [b"event: " + document["type"].encode()]
         if self.name == "messages":
-            assert document["type"] == "error"
-        if self.name == "responses":
-            assert document["type"] == "response.failed"
-            assert document["response"]["status"] == "failed"
-            document = document["response"]
-        return str(document["error"]["message"])
+            self.error_of(document)
+            return CODES[document["error"]["message"]]
+        assert document["type"] == "response.failed"
+        assert document["response"]["status"] == "failed"
+        return str(document["response"]["error"]["code"])
+
+    def is_error(self, headers: Fields, body: bytes, code: str) -> bool:
+        """Tell whether an answer is an error of the proxy in this API's shape."""
+        said = self.error_of(json.loads(body))
+        code_said = CODES[json.loads(body)["error"]["message"]] if self.name == "messages" else said
+        return (code_said, headers.get("x-chat-proxy-error")) == (code, code)
+
+
+def _codes(error: type[ProxyError]) -> dict[str, str]:
+    found = {error().message: error.code} if error is not MethodNotAllowed else {}
+    for each in error.__subclasses__():
+        found |= _codes(each)
+    return found
+
+
+CODES = _codes(ProxyError)
+"""The code of each error by its words: Messages has no place for codes."""
 
 
 def named(document: Fields) -> bytes:

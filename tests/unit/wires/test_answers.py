@@ -94,7 +94,7 @@ def test_a_stream_that_breaks_ends_as_the_api_s_streams_do(api: Api) -> None:
 
     frame = form.error_event(form.error_document(UpstreamReset()), "req-1")
 
-    assert api.last_error(frame, b"") == UpstreamReset().message
+    assert api.last_error(frame, b"") == "upstream_reset"
 
 
 def test_a_failed_response_names_its_code() -> None:

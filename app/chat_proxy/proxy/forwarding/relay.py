@@ -257,7 +257,10 @@ class RelayChat(Relay):
             if tap and tap.said_all:
                 await self._await_end(reply)
                 break
-            chunk = await self._read(reply, watchdog, write_piece)
+            if tap and tap.is_over:
+                chunk = await self._read_last(reply)
+            else:
+                chunk = await self._read(reply, watchdog, write_piece)
         if tap and not tap.is_complete:
             raise UpstreamTruncated
         if tap and tap.failed:
@@ -272,6 +275,15 @@ class RelayChat(Relay):
             async with asyncio.timeout(ENDING_SECONDS):
                 while await reply.read_some():
                     pass
+
+    async def _read_last(self, reply: Reply) -> bytes:
+        """Return what still follows the last event of a stream, if it comes soon."""
+        if reply.is_whole:
+            return b""
+        with suppress(TimeoutError, UpstreamError):
+            async with asyncio.timeout(ENDING_SECONDS):
+                return await reply.read_some()
+        return b""
 
     async def _first_event(self, reply: Reply, watchdog: Watchdog) -> bytes:
         """Return the stream's first bytes, pinging the client while there are none."""

@@ -21,6 +21,7 @@ from chat_proxy.store.base import Store
 from chat_proxy.tokens.images.size import base64_of, image_size
 from chat_proxy.upstream.client import Call, Upstream
 from chat_proxy.upstream.completion import NotAnswered, complete
+from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
 
 KIND: Final = "image_note"
 TTL_SECONDS: Final = 30 * 86_400.0
@@ -127,7 +128,7 @@ class ImageNotes:
         url = next((image.url for image in shown if image is not None), data)
         try:
             async with self._slots, asyncio.timeout(TIMEOUT_SECONDS):
-                answer = await complete(self._upstream, _call(compaction, url))
+                answer = await complete(self._upstream, _call(compaction, url), CHAT_COMPLETIONS.answers)
         except (NotAnswered, UpstreamError, TimeoutError):
             self._known.put(address, "")
             return
