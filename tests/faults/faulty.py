@@ -32,9 +32,10 @@ def aborted(phase: str) -> str:
     return f'chat_proxy_client_abort_total{{phase="{phase}"}}'
 
 
-def answered(status: int, code: str = "") -> str:
+def answered(status: int, code: str = "", api: Api = CHAT) -> str:
     """The figure of chats with this status and error code."""
-    labels = f'code="{code}",route="/v1/chat/completions",status="{status}"'
+    route = api.path.partition("?")[0]
+    labels = f'code="{code}",route="{route}",status="{status}"'
     return f"chat_proxy_requests_total{{{labels}}}"
 
 

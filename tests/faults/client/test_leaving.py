@@ -11,19 +11,22 @@ from tests.support.conversations import listening
 from tests.support.fake_model import delta, fake_model, on_chat, polite
 from tests.support.live import chat_body, chat_request, eventually, raw_client, running_proxy
 from tests.support.summary_model import SummaryModel, good, once_open
+from tests.support.wires.apis import ALL, Api
 
 pytestmark = pytest.mark.anyio
 
+TOKENS = 'chat_proxy_upstream_tokens_total{kind="%s"}'
 USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}\n\n'
 
 
+@ALL
 async def test_a17_a_client_that_leaves_while_uploading_never_reaches_the_upstream(
-    serving: Serving,
+    serving: Serving, api: Api
 ) -> None:
     with listening() as heard:
         async with fake_model(polite) as model, serving(model.url) as proxy:
             async with raw_client(proxy) as client:
-                await client.send(chat_request()[:-5])
+                await client.send(api.http()[:-5])
                 await eventually(lambda: proxy.services.admission.held_bytes > 0)
                 client.leave()
             await eventually(lambda: metric(proxy, aborted("body")) == 1)
@@ -34,21 +37,22 @@ async def test_a17_a_client_that_leaves_while_uploading_never_reaches_the_upstre
     assert proxy.services.admission.held_bytes == 0
 
 
+@ALL
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_a18_a_client_that_leaves_before_the_answer_frees_the_upstream(
-    serving: Serving, stream: bool
+    serving: Serving, stream: bool, api: Api
 ) -> None:
     waiting = Waiting()
     async with fake_model(on_chat(waiting)) as model, serving(model.url) as proxy:
         async with raw_client(proxy) as client:
-            await client.send(chat_request(chat_body(stream=stream)))
+            await client.send(api.http(api.body(stream=stream)))
             await eventually(lambda: waiting.asked)
             client.leave()
             seconds = await eventually(lambda: waiting.let_go)
         await eventually(lambda: metric(proxy, aborted("ttfb")) == 1)
 
     assert seconds < AT_ONCE_SECONDS
-    assert metric(proxy, answered(499, "client_closed_request")) == 1
+    assert metric(proxy, answered(499, "client_closed_request", api)) == 1
     assert proxy.services.admission.held_bytes == 0
 
 
@@ -76,20 +80,24 @@ async def test_a18_a_summary_that_another_waits_for_is_finished() -> None:
     assert len(brain.summaries) == 1
 
 
-async def test_a19_a_client_that_leaves_in_mid_stream_frees_the_upstream(serving: Serving) -> None:
+@ALL
+async def test_a19_a_client_that_leaves_in_mid_stream_frees_the_upstream(
+    serving: Serving, api: Api
+) -> None:
     """What the upstream counted so far is not lost."""
-    waiting = Waiting(delta("one "), USAGE)
+    pieces = [*api.begins, api.words("one "), *([USAGE] if api.name == "chat" else [])]
+    waiting = Waiting(*pieces)
     async with fake_model(on_chat(waiting)) as model, serving(model.url) as proxy:
         async with raw_client(proxy) as client:
-            await client.send(chat_request(chat_body(stream=True)))
-            await client.reader.readuntil(b'"usage"')
+            await client.send(api.http(api.body(stream=True)))
+            await client.reader.readuntil(b'"usage"' if api.name == "chat" else b"one ")
             client.leave()
             seconds = await eventually(lambda: waiting.let_go)
         await eventually(lambda: metric(proxy, aborted("stream")) == 1)
 
     assert seconds < AT_ONCE_SECONDS
-    assert metric(proxy, 'chat_proxy_upstream_tokens_total{kind="prompt"}') == 7
-    assert metric(proxy, 'chat_proxy_upstream_tokens_total{kind="completion"}') == 2
+    known = {"chat": (7, 2), "messages": (11, 1), "responses": (0, 0)}[api.name]
+    assert (metric(proxy, TOKENS % "prompt"), metric(proxy, TOKENS % "completion")) == known
 
 
 async def test_a19_one_client_that_leaves_disturbs_no_other(serving: Serving) -> None:
@@ -114,17 +122,20 @@ async def test_a19_one_client_that_leaves_disturbs_no_other(serving: Serving) ->
         assert not staying.reader.at_eof()
 
 
+@ALL
 @pytest.mark.parametrize("moment", ["at once", "before the answer", "in mid-stream"])
-async def test_a22_a_client_that_closes_its_side_has_left(serving: Serving, moment: str) -> None:
+async def test_a22_a_client_that_closes_its_side_has_left(
+    serving: Serving, moment: str, api: Api
+) -> None:
     """Half a close is a close, always: a client that went looks just the same."""
-    waiting = Waiting(delta("one ")) if moment == "in mid-stream" else Waiting()
+    waiting = Waiting(*api.begins, api.words("one ")) if moment == "in mid-stream" else Waiting()
     async with (
         asyncio.timeout(5),
         fake_model(on_chat(waiting)) as model,
         serving(model.url) as proxy,
         raw_client(proxy) as client,
     ):
-        await client.send(chat_request(chat_body(stream=True)))
+        await client.send(api.http(api.body(stream=True)))
         if moment != "at once":
             await eventually(lambda: waiting.asked)
         if moment == "in mid-stream":
@@ -136,5 +147,5 @@ async def test_a22_a_client_that_closes_its_side_has_left(serving: Serving, mome
         phases = (phase, "body") if moment == "at once" else (phase,)
         await eventually(lambda: sum(metric(proxy, aborted(each)) for each in phases) == 1)
 
-    assert b"[DONE]" not in rest
+    assert all(end not in rest for end in api.ends)
     assert not rest.startswith(b"HTTP/1.1")
