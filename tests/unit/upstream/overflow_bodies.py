@@ -126,6 +126,24 @@ VLLM = [
         told(2048, None, 5000, alone=True),
     ),
     Case(
+        "0.32, more output than window, on Responses",
+        400,
+        vllm("max_output_tokens=5000 cannot be greater than max_model_len=2048. Please request"),
+        told(2048, None, 5000, alone=True),
+    ),
+    Case(
+        "oMLX",
+        400,
+        error("Prompt too long: 9000 tokens exceeds max context window of 8192 tokens"),
+        told(8192, 9000),
+    ),
+    Case(
+        "LocalAI",
+        500,
+        error("request (9000 tokens) exceeds the available context size (8192)"),
+        told(8192, 9000),
+    ),
+    Case(
         "0.18, a bound",
         400,
         vllm(

@@ -134,7 +134,7 @@ def test_responses_tells_it_by_the_code_that_clients_look_for(body: bytes) -> No
 
 
 def test_a_refusal_that_names_its_code_stays_as_it_is() -> None:
-    body = b'{"error" : {"code": "context_length_exceeded"}}'
+    body = b'{"error" : {"type": "x", "code": "context_length_exceeded"}}'
 
     assert ResponsesAnswers().too_long(body, 2, 1) is body
     assert ChatAnswers().too_long(b"any", 2, 1) == b"any"

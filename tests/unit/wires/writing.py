@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from chat_proxy.chat.body.request import RequestLimits
+from chat_proxy.chat.body.parsed_body import RequestLimits
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.message import Message
 from chat_proxy.routes.read_request import read_wire

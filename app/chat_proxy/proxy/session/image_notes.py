@@ -128,7 +128,9 @@ class ImageNotes:
         url = next((image.url for image in shown if image is not None), data)
         try:
             async with self._slots, asyncio.timeout(TIMEOUT_SECONDS):
-                answer = await complete(self._upstream, _call(compaction, url), CHAT_COMPLETIONS.answers)
+                answer = await complete(
+                    self._upstream, _call(compaction, url), CHAT_COMPLETIONS.answers
+                )
         except (NotAnswered, UpstreamError, TimeoutError):
             self._known.put(address, "")
             return

@@ -95,7 +95,7 @@ class ResponsesAnswers(AnswerForm):
             error = error_in(parsed_document(body))
         except UpstreamInvalidResponse:
             error = {}
-        if error.get("code") == OVERFLOW_CODE:
+        if error.get("code") == OVERFLOW_CODE and "type" in error:
             return body
         numbers = f" ({needed} tokens > {limit} maximum)" if limit else ""
         message = error.get("message") or f"The prompt is too long{numbers}."
