@@ -20,6 +20,7 @@ from chat_proxy.config.settings import Settings
 from chat_proxy.proxy.services import Services
 from chat_proxy.routes.chat import Chat
 from chat_proxy.routes.compact import Compact
+from chat_proxy.routes.count_tokens import CountTokens
 from chat_proxy.routes.dashboard.dashboard import Dashboard
 from chat_proxy.routes.dashboard.snapshot import Snapshots
 from chat_proxy.routes.explain import Explain
@@ -112,6 +113,7 @@ def endpoints_of(settings: Settings, services: Services) -> dict[str, Endpoint]:
     parts = (reader, services.model_routes, services.sizing, services.compaction)
     endpoints: dict[str, Endpoint] = {
         **{f"/v1{wire.path}": Chat(wire, reader, services) for wire in WIRES},
+        CountTokens.route: CountTokens(*parts, services.forwarding),
         Compact.route: Compact(*parts),
         Explain.route: Explain(*parts),
         Offload.route: Offload(services.compaction.offloads),

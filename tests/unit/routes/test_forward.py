@@ -34,7 +34,7 @@ PATHS = [
     ("POST", "/v1/responses/resp_1/cancel"),
     ("DELETE", "/v1/responses/resp_1"),
     ("GET", "/v1/responses/resp_1/input_items"),
-    ("POST", "/v1/messages/count_tokens"),
+    ("POST", "/v1/messages/batches"),
     ("POST", "/v1/audio/transcriptions"),
     ("POST", "/v1/audio/speech"),
     ("POST", "/v1/images/generations"),

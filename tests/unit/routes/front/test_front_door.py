@@ -357,6 +357,7 @@ def test_there_is_no_route_that_this_list_does_not_know() -> None:
         "/v1/messages",
         "/v1/chat/compact",
         "/v1/chat/explain",
+        "/v1/messages/count_tokens",
         "/v1/offload/",
         *ALLOWED,
     }
