@@ -104,10 +104,16 @@ class HeadersTooLarge(BadRequest):
 
 
 class UnsupportedContentEncoding(BadRequest):
-    """Compressed request bodies are not accepted."""
+    """Request bodies may be compressed by gzip or zstd only, and only once."""
 
     status = 415
     code = "unsupported_content_encoding"
+
+
+class InvalidContentEncoding(BadRequest):
+    """The compressed body is damaged or incomplete."""
+
+    code = "invalid_content_encoding"
 
 
 class UnsupportedMediaType(BadRequest):

@@ -59,8 +59,8 @@ CLIENT = (
     Row(
         "A12",
         "a compressed request",
-        "415 `unsupported_content_encoding`, nothing decompressed; "
-        '`requests_total{code="unsupported_content_encoding"}`',
+        "gzip and zstd are decoded within the limit of a body and forwarded decoded; 400 "
+        "`invalid_content_encoding` if damaged; 415 `unsupported_content_encoding` for others",
     ),
     Row(
         "A13",
@@ -551,7 +551,8 @@ SECURITY = (
     Row(
         "F18",
         "bombs: compressed, nested, for patterns",
-        "refused or read within 50 ms per MB; no pattern takes over 1 ms for any 1,000 characters",
+        "decoded up to the limit and no further; JSON is read within 50 ms per MB; no pattern "
+        "takes over 1 ms for any 1,000 characters",
     ),
     Row(
         "F19",

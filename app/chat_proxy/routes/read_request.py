@@ -19,6 +19,7 @@ from chat_proxy.proxy.lifecycle.fair_slots import FairSlots
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.caller import salt_of
 from chat_proxy.routes.front.asgi_client import AsgiClient
+from chat_proxy.routes.front.decode_body import decode, encoding_in
 from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
 from chat_proxy.wires.recognise import wire_of_body
 from chat_proxy.wires.request import WireRequest
@@ -58,8 +59,10 @@ class RequestReader:
         return body
 
     def _take_body(self, context: RequestContext, client: AsgiClient) -> bytes | None:
-        """Return the body if it has arrived already, as most have."""
+        """Return the body if it has arrived already and is not compressed, as most are."""
         context.record.phase = "body"
+        if b"content-encoding" in client.values:
+            return None
         body = client.take_body()
         if body is not None:
             self._check_size(len(body))
@@ -76,10 +79,11 @@ class RequestReader:
             except Overloaded as error:
                 raise BodyRefused(retry_after=error.retry_after) from None
 
+        encoding = encoding_in(client.values.get(b"content-encoding", b""))
         self._check_size(client.announced_bytes)
         body = await client.read_body(accept)
         context.record.bytes_in = len(body)
-        return body
+        return await decode(body, encoding, accept) if encoding else body
 
     def _check_size(self, size: int) -> None:
         if size > self._max_body_bytes:

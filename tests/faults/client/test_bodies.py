@@ -1,4 +1,4 @@
-"""Rows A11 to A13, A23 and A25: how a body is announced, and requests that come in a row."""
+"""Rows A11, A13, A23 and A25: how a body is announced, and requests that come in a row."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.faults.client.conftest import Desk
-from tests.faults.faulty import answered, chats, is_error
+from tests.faults.faulty import chats, is_error
 from tests.support.fake_model import Line, Received, answer_json, fake_model, on_chat, polite
 from tests.support.live import chat_body, chat_request, raw_client, running_proxy
 
@@ -67,25 +67,6 @@ async def test_a11_a_body_at_the_limit_passes(small: Desk) -> None:
     assert len(body) == MAX_BODY
     assert answer.status == 200
     assert [r.body for r in received] == [body]
-
-
-@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "deflate", "GZIP", "identity, gzip"])
-async def test_a12_a_compressed_body_is_refused_and_counted(encoding: str, ask: Desk) -> None:
-    figure = answered(415, "unsupported_content_encoding")
-    before = ask.figure(figure)
-
-    answer, received = await ask(chat_request(chat_body(), f"content-encoding: {encoding}"))
-
-    assert is_error(answer, 415, "unsupported_content_encoding")
-    assert ask.figure(figure) == before + 1
-    assert received == []
-
-
-async def test_a12_a_body_that_says_it_is_not_compressed_passes(ask: Desk) -> None:
-    answer, received = await ask(chat_request(chat_body(), "content-encoding: identity"))
-
-    assert answer.status == 200
-    assert len(received) == 1
 
 
 def typed(content_type: str, *headers: str) -> bytes:

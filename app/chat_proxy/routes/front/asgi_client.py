@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 from starlette.types import Message, Receive, Scope, Send
 
-from chat_proxy.errors import ClientGone, UnsupportedContentEncoding
+from chat_proxy.errors import ClientGone
 from chat_proxy.http.headers import RawHeaders, values_of
 from chat_proxy.http.server.cycle import REFUSED, SHORTCUTS
 from chat_proxy.proxy.lifecycle.cancellation import Cancellation
@@ -93,7 +93,6 @@ class AsgiClient:
 
     def take_body(self) -> bytes | None:
         """Return the whole body if it has arrived, as most have."""
-        self._refuse_encodings()
         return self._shortcuts.take_whole() if self._shortcuts is not None else None
 
     async def read_body(self, accept: Callable[[int], None]) -> bytes:
@@ -113,11 +112,6 @@ class AsgiClient:
             accept(held.tell() + len(piece))
             held.write(piece)
         return held.getvalue()
-
-    def _refuse_encodings(self) -> None:
-        encoding = self.values.get(b"content-encoding")
-        if encoding and encoding.lower() != b"identity":
-            raise UnsupportedContentEncoding
 
     @property
     def announced_bytes(self) -> int:
