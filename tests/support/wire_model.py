@@ -1,6 +1,7 @@
 """A model server with a window that speaks all three wires, counts its prompts and summarises."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -66,7 +67,7 @@ class WireModel:
             self.refusals += 1
             await answer_json(line, overflow(self.window), 400)
             return
-        text = written(["The file was read."]) if is_summary else self.says
+        text = summary_of(received.body) if is_summary else self.says
         await answer_on(path, line, text, tokens, streams=bool(body.get("stream")))
 
     async def _count(self, path: str, body: Fields, tokens: int, line: Line) -> None:
@@ -75,6 +76,12 @@ class WireModel:
             await answer_json(line, {"input_tokens": tokens, "own": True})
         else:
             await answer_json(line, {"detail": "Not Found"}, 404)
+
+
+def summary_of(body: bytes) -> str:
+    """Return a summary with what `history_of` made a conversation say."""
+    said = re.findall(r"(?:Question|Answer) \d+: [\w .?]{20,80}", body.decode())
+    return written(list(dict.fromkeys(said))[:30] or ["Nothing was said."])
 
 
 async def answer_on(path: str, line: Line, text: str, tokens: int, *, streams: bool) -> None:

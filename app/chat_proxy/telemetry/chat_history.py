@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from chat_proxy.telemetry.printable import without_surrogates
-from chat_proxy.telemetry.record import CHAT, RequestRecord, milliseconds
+from chat_proxy.telemetry.record import RequestRecord, milliseconds
 from chat_proxy.telemetry.totals import Totals
 
 ROWS = 500
@@ -48,7 +48,7 @@ class ChatHistory:
 
     def add(self, record: RequestRecord) -> None:
         """Add a finished request; requests that are not chats are only counted."""
-        if record.route != CHAT:
+        if not record.wire:
             self.totals.others += 1
             return
         number = self.totals.chats
@@ -89,6 +89,7 @@ def row_of(record: RequestRecord) -> Row:
         "tenant": record.tenant[:12],
         "conversation": record.conversation,
         "model": without_surrogates(record.model),
+        "wire": record.wire,
         "mode": record.mode,
         "streams": record.streams,
         "status": record.status,

@@ -61,8 +61,8 @@ class MetricDefinitions:
         """Define the metrics of compaction: outcomes, stages, saved tokens and replays."""
         self.compactions = self._counter(
             "compactions",
-            "Chat requests by mode and by what became of them (x-chat-proxy-compaction).",
-            "mode outcome",
+            "Chats by wire (chat, responses, messages), mode and x-chat-proxy-compaction.",
+            "wire mode outcome",
         )
         self.stages = self._counter(
             "stage_changes",
@@ -131,7 +131,8 @@ class MetricDefinitions:
         )
         self.skipped = self._counter(
             "compaction_skipped",
-            "Chats sent unchanged: shape (not understood), window (unknown), unfit (no form fits).",
+            "Chats sent unchanged: shape (not understood), window (unknown), unfit (no form fits), "
+            "stored_history (a part of it is at the upstream).",
             "reason",
         )
         self.store_errors = self._counter(

@@ -10,7 +10,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from chat_proxy.telemetry.metric_definitions import WORKER_DEATHS, MetricDefinitions
 from chat_proxy.telemetry.observe_many import observe_many
-from chat_proxy.telemetry.record import CHAT, RequestRecord
+from chat_proxy.telemetry.record import CHAT_ROUTES, RequestRecord
 
 PENDING_RECORDS = 100
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -49,15 +49,16 @@ class Metrics(MetricDefinitions):
         answers = Counts([(each.route, each.status, each.code) for each in records])
         for (route, status, code), count in answers.items():
             self.requests.labels(route, str(status), code).inc(count)
-        chats = Counts([(each.mode, each.compaction) for each in records if each.route == CHAT])
-        for (mode, outcome), count in chats.items():
-            self.compactions.labels(mode, outcome).inc(count)
+        chats = [each for each in records if each.route in CHAT_ROUTES]
+        outcomes = Counts([(each.wire, each.mode, each.compaction) for each in chats])
+        for labels, count in outcomes.items():
+            self.compactions.labels(*labels).inc(count)
         self.bytes.labels("in").inc(sum([each.bytes_in for each in records]))
         self.bytes.labels("out").inc(sum([each.bytes_out for each in records]))
         self.tokens.labels("prompt").inc(sum([each.prompt_tokens for each in records]))
         self.tokens.labels("completion").inc(sum([each.completion_tokens for each in records]))
         self.tokens.labels("cached").inc(sum([each.cached_tokens for each in records]))
-        self.estimates.inc(sum([each.tokens_before or 0 for each in records]))
+        self.estimates.inc(sum([each.tokens_before or 0 for each in chats]))
 
     def _observe_figures(self, records: list[RequestRecord]) -> None:
         for route in {each.route for each in records}:

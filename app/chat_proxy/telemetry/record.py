@@ -2,8 +2,12 @@
 
 import time
 from dataclasses import dataclass, field
+from typing import Final
 
-CHAT = "/v1/chat/completions"
+from chat_proxy.wires.recognise import WIRES
+
+CHAT_ROUTES: Final = {f"/v1{wire.path}": wire.name for wire in WIRES}
+"""The routes of chats, each with the name of its wire."""
 MODEL_CHARS = 128
 _PROMPT_AND_ANSWER = (
     "compaction",
@@ -70,6 +74,11 @@ class RequestRecord:
     """The headers that let the web page which sent the request read the answer."""
     detail: bytes = b""
     """The outcome for each message, for the dashboard: JSON, a few kilobytes."""
+
+    @property
+    def wire(self) -> str:
+        """The wire of a chat; empty for any other request."""
+        return CHAT_ROUTES.get(self.route, "")
 
     @property
     def is_odd(self) -> bool:
@@ -146,7 +155,8 @@ class RequestRecord:
         if self.tokens_before is not None:
             fields["tokens_before"] = self.tokens_before
             fields["tokens_after"] = self.tokens_after
-        if self.route == CHAT:
+        if wire := self.wire:
+            fields["wire"] = wire
             fields["mode"] = self.mode
             fields["compaction"] = self.compaction
         if self.stages:

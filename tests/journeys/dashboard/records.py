@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from chat_proxy.telemetry.record import CHAT, RequestRecord
+from chat_proxy.telemetry.record import RequestRecord
 
 
 def finished(**fields: Any) -> RequestRecord:
     """Return a chat that was answered well, but for the fields that are given."""
-    record = RequestRecord("id", CHAT, "POST")
+    record = RequestRecord("id", "/v1/chat/completions", "POST")
     usual = {
         "model": "demo",
         "status": 200,

@@ -49,6 +49,26 @@ async def test_the_page_shows_chats_as_they_come(browser: Browser) -> None:
         assert_harmless(page, proxy.url)
 
 
+async def test_the_api_of_a_chat_is_shown_unless_it_is_chat_completions(browser: Browser) -> None:
+    async with dashboard() as (proxy, client), browser.page() as page:
+        await chat(client, user("hi"))
+        await client.post("/v1/messages", json={"model": "demo", "messages": [user("hi")]})
+        stored = {"model": "demo", "input": "hi", "previous_response_id": "resp_1"}
+        await client.post("/v1/responses", json=stored)
+        await page.open(f"{proxy.url}/dashboard")
+        await page.until(f"{ROWS} === 3")
+
+        lines = "[...document.querySelectorAll('.request .done')].map((it) => it.innerText)"
+        responses, messages, chats = await page.value(lines)
+        assert "responses" in responses
+        assert "history at the upstream" in responses
+        assert "messages" in messages
+        assert chats == "unchanged"
+        await page.click(".request")
+        await page.until("document.querySelector('#detail[open] dl')")
+        assert "API\nresponses" in await page.value("document.querySelector('#detail').innerText")
+
+
 async def test_the_charts_have_something_to_show(browser: Browser) -> None:
     async with dashboard() as (proxy, client), browser.page() as page:
         messages: list[Fields] = []

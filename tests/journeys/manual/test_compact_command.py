@@ -287,4 +287,4 @@ async def test_over_the_wire_a_metric_counts_it_as_a_compaction() -> None:
         await command(client, small_chat())
         figures = talk.proxy.services.metrics.render().decode()
 
-    assert 'chat_proxy_compactions_total{mode="on",outcome="built"} 1.0' in figures
+    assert 'chat_proxy_compactions_total{mode="on",outcome="built",wire="chat"} 1.0' in figures

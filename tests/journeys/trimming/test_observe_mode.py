@@ -103,7 +103,7 @@ async def test_metrics_tell_what_would_have_been_done() -> None:
     before, after = "x-chat-proxy-tokens-before", "x-chat-proxy-tokens-after"
     saved = int(answer.headers[before]) - int(answer.headers[after])
     lines = page.splitlines()
-    assert 'chat_proxy_compactions_total{mode="observe",outcome="trimmed"} 1.0' in lines
+    assert 'chat_proxy_compactions_total{mode="observe",outcome="trimmed",wire="chat"} 1.0' in lines
     assert 'chat_proxy_stage_changes_total{stage="limit_vision_history"} 1.0' in lines
     assert 'chat_proxy_stage_changes_total{stage="truncate_tool_output"} 1.0' in lines
     assert f"chat_proxy_saved_tokens_total {float(saved)}" in lines
@@ -159,7 +159,7 @@ async def test_off_does_nothing_and_says_so(setting: str, asked: str) -> None:
 
             assert sha256(last_body(met.model)) == sha256(BODY)
     assert told(answer) == {"x-chat-proxy-compaction": "off"}
-    assert 'chat_proxy_compactions_total{mode="off",outcome="off"} 1.0' in page
+    assert 'chat_proxy_compactions_total{mode="off",outcome="off",wire="chat"} 1.0' in page
     assert "chat_proxy_stage_changes_total{" not in page
     [line] = heard.lines("request")
     assert (line["mode"], line["compaction"]) == ("off", "off")

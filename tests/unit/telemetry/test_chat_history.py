@@ -28,10 +28,21 @@ def test_a_row_is_json_whatever_the_model_is_called() -> None:
     assert orjson.loads(orjson.dumps(row))["model"] == "?<b>" + "x" * 124
 
 
-def test_other_requests_are_only_counted() -> None:
+@pytest.mark.parametrize("wire", ["responses", "messages"])
+def test_chats_of_every_wire_become_rows(wire: str) -> None:
     history = ChatHistory()
 
-    history.add(RequestRecord("id", "/v1/embeddings", "POST"))
+    history.add(finished(route=f"/v1/{wire}"))
+    history.add(finished())
+
+    assert [row["wire"] for row in history.rows()] == [wire, "chat"]
+
+
+@pytest.mark.parametrize("route", ["/v1/embeddings", "/v1/messages/count_tokens"])
+def test_other_requests_are_only_counted(route: str) -> None:
+    history = ChatHistory()
+
+    history.add(RequestRecord("id", route, "POST"))
 
     assert (history.rows(), history.totals.others, history.count) == ([], 1, 0)
 

@@ -74,7 +74,7 @@ def test_every_metric_is_documented_and_named_as_ours() -> None:
         assert meaning.endswith(".")
         assert set(labels.split(", ")) <= {
             "", "op", "route", "status", "code", "kind", "direction", "phase", "reason",
-            "mode", "outcome", "stage", "result", "shape",
+            "wire", "mode", "outcome", "stage", "result", "shape",
         }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import { ask } from "./stream.js";
 function facts(row) {
   const [before, after] = row.tokens;
   const told = {
-    Model: row.model || "(no model)", Time: time(row.at), Status: `${row.status} ${row.code}`, Outcome: outcomeOf(row)[0],
+    Model: row.model || "(no model)", API: row.wire || "chat", Time: time(row.at), Status: `${row.status} ${row.code}`, Outcome: outcomeOf(row)[0],
     Tokens: before === null ? "not measured" : `${exact(before)} → ${exact(after)}`,
     "Model's own count": row.prompt_tokens ? `${exact(row.prompt_tokens)} (${exact(row.cached_tokens)} cached)` : "not told",
     Window: row.window ? `${exact(row.window)} (${row.window_source})` : "unknown",

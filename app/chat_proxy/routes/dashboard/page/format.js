@@ -33,6 +33,7 @@ export const stageName = (stage) => stage.replaceAll("_", " ");
 
 export function outcomeOf(row) {
   if (row.tokens[0] === null && row.upstream_ms === null) return ["not sent", ""];
+  if (row.mode !== "off" && row.compaction === "off") return ["history at the upstream", ""];
   if (row.tokens[0] === null) return row.mode === "off" ? ["off", ""] : ["not measured", "warn"];
   const would = row.mode === "observe" && row.stages.length ? "would be " : "";
   const names = {

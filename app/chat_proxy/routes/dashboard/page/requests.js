@@ -56,6 +56,7 @@ function done(row) {
   const [words, kind] = outcomeOf(row);
   const isTold = (stage) => stage === "summary" && row.tokens[0] !== null;
   const chips = [chip(words, kind)];
+  if (row.wire && row.wire !== "chat") chips.unshift(chip(row.wire, "", "the API of the request"));
   if (row.is_break) chips.push(chip("▼ compacted", "warn"));
   chips.push(...row.stages.filter((stage) => !isTold(stage)).map((stage) => chip(stageName(stage))));
   if (row.unfit) chips.push(chip(row.unfit, "bad"));
