@@ -5,7 +5,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping
 
-from chat_proxy.chat.body.request import read_request
 from chat_proxy.cli.progress import progress
 from chat_proxy.cli.read_body import read_body, without_new_store
 from chat_proxy.config.environment import read_settings, read_variables
@@ -15,7 +14,8 @@ from chat_proxy.proxy.manual.compact import ManualOptions, ManualResult, compact
 from chat_proxy.proxy.routing.caller import ANONYMOUS
 from chat_proxy.proxy.services import Services
 from chat_proxy.proxy.session.request import CompactionRequest, body_of, counted_request
-from chat_proxy.routes.compact import document_of, required_model
+from chat_proxy.routes.compact import document_of, refuse_stored_history, required_model
+from chat_proxy.routes.read_request import read_any_wire
 from chat_proxy.store.base import StoreUnavailable
 from chat_proxy.telemetry.logs import configure_logging
 from chat_proxy.wiring import make_services
@@ -64,8 +64,9 @@ async def compact_body(
     body: bytes, services: Services, options: ManualOptions
 ) -> tuple[CompactionRequest, ManualResult]:
     """Compact a request body, showing progress on a terminal."""
-    request = read_request(body, services.limits)
+    request = read_any_wire(body, services.limits)
     required_model(request)
+    refuse_stored_history(request)
     await services.open()
     try:
         route = services.model_routes.of(request.model)

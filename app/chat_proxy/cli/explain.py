@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from chat_proxy.chat.body.request import read_request
 from chat_proxy.cli.progress import megabytes, progress
 from chat_proxy.cli.read_body import read_body, without_new_store
 from chat_proxy.config.environment import read_settings, read_variables
@@ -18,6 +17,7 @@ from chat_proxy.proxy.reporting.explain import explain
 from chat_proxy.proxy.routing.caller import ANONYMOUS
 from chat_proxy.proxy.services import Services
 from chat_proxy.proxy.session.request import counted_request
+from chat_proxy.routes.read_request import read_any_wire
 from chat_proxy.store.base import StoreUnavailable
 from chat_proxy.telemetry.printable import printable
 from chat_proxy.wiring import make_services
@@ -48,7 +48,7 @@ def explain_file(
 
 async def explain_body(body: bytes, services: Services) -> dict[str, Any]:
     """Return the explanation of a request body."""
-    request = read_request(body, services.limits)
+    request = read_any_wire(body, services.limits)
     await services.open()
     try:
         compaction = await counted_request(
@@ -112,7 +112,8 @@ def head(document: dict[str, Any]) -> Iterator[str]:
     learned = tokens["calibration"]["lessons"]
     digits = " with single digits" if tokens["single_digits"] else ""
     source = f"calibrated by {learned} answers" if learned else "not calibrated yet"
-    yield f"model   {printable(document['model']) or '(none)'}"
+    api = "" if document["wire"] == "chat" else f", by the API {document['wire']}"
+    yield f"model   {printable(document['model']) or '(none)'}{api}"
     yield (
         f"tokens  {tokens['total']:,} estimated; {tokens['counted']:,} counted by "
         f"{tokens['encoding']}{digits}, {source}"

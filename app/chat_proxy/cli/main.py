@@ -76,7 +76,7 @@ def _add_explain(commands: Commands) -> None:  # type: ignore[type-arg]
         "explain",
         "show what the proxy sees in a request body: tokens, turns, window, budget",
     )
-    explain.add_argument("file", metavar="FILE", help="a chat request as JSON; - for stdin")
+    explain.add_argument("file", metavar="FILE", help="a request of any API as JSON; - for stdin")
     explain.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
@@ -97,7 +97,7 @@ def _add_compact(commands: Commands) -> None:  # type: ignore[type-arg]
     compact = _command(
         commands, "compact", "fold a request body's older messages into a summary, and print it"
     )
-    compact.add_argument("file", metavar="FILE", help="a chat request as JSON; - for stdin")
+    compact.add_argument("file", metavar="FILE", help="a request of any API as JSON; - for stdin")
     compact.add_argument(
         "--keep", type=int, default=1, metavar="N", help="how many of the last turns to keep (1)"
     )

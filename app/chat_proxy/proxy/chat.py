@@ -56,7 +56,7 @@ from chat_proxy.proxy.sizing.measure import Measured, measure
 from chat_proxy.telemetry.logs import WARNING, log, log_exception
 from chat_proxy.telemetry.metrics import Metrics
 from chat_proxy.telemetry.record import RequestRecord
-from chat_proxy.wires.request import WireRequest
+from chat_proxy.wires.body import has_stored_history
 from chat_proxy.wires.usage import Usage
 
 
@@ -133,7 +133,7 @@ async def prepare(
 ) -> OutgoingRequest:
     """Measure, trim and compact a request; in observe mode only record what would be done."""
     record, caller = context.record, context.caller
-    if isinstance(request, WireRequest) and request.reading.is_elsewhere:
+    if has_stored_history(request):
         # Nobody but the upstream knows the whole history: what cannot be seen is never guessed.
         services.metrics.skipped.labels("stored_history").inc()
         record.compaction = "off"

@@ -20,7 +20,8 @@ from chat_proxy.proxy.session.request import CompactionRequest, counted_request
 from chat_proxy.proxy.sizing.measure import Sizing
 from chat_proxy.routes.front.asgi_client import AsgiClient
 from chat_proxy.routes.read_request import RequestReader
-from chat_proxy.wires.body import own_fields, wire_of, written
+from chat_proxy.wires.body import has_stored_history, own_fields, wire_of, written
+from chat_proxy.wires.reading import picked
 
 
 class Compact:
@@ -52,6 +53,7 @@ class Compact:
         record = context.record
         record.model = required_model(request)
         options = options_in(request)
+        refuse_stored_history(request)
         route = self._model_routes.of(request.model)
         compaction = await counted_request(
             request, route, context.caller, record.request_id, self._sizing
@@ -74,27 +76,37 @@ def required_model(request: ChatRequest) -> str:
     return request.model
 
 
+def refuse_stored_history(request: ChatRequest) -> None:
+    """Raise InvalidValue for a conversation that the proxy sees only a part of."""
+    if has_stored_history(request):
+        raise InvalidValue("A part of the history is stored at the upstream; send it whole.")
+
+
 def options_in(request: ChatRequest) -> ManualOptions:
     """Return the options of a compaction, or raise InvalidValue."""
-    keep, instruction = request.fields.get("keep"), request.fields.get("instruction")
+    fields, key = own_fields(request), wire_of(request).key
+    keep, instruction = fields.get("keep"), fields.get("instruction")
     if keep is not None and (type(keep) is not int or keep < 1):
         raise InvalidValue("keep must be a number of turns, at least 1.", param="keep")
     if instruction is not None and type(instruction) is not str:
         raise InvalidValue("instruction must be a text.", param="instruction")
-    if request.fields.get("messages") == []:
-        raise InvalidValue("messages must not be empty.", param="messages")
+    if fields.get(key) == []:
+        raise InvalidValue(f"{key} must not be empty.", param=key)
     return ManualOptions(keep or KEPT_TURNS, (instruction or "").strip())
 
 
 def document_of(compaction: CompactionRequest, done: ManualResult) -> bytes:
-    """Return the response body; unchanged messages keep their bytes."""
+    """Return the response body; unchanged messages keep their bytes.
+
+    Instructions that have a field of their own are in it too.
+    """
     request = compaction.request
     wire, given = wire_of(request), own_fields(request)
     items, changed = written(request, compaction.conversation, done.conversation)
+    fields = {**picked(given, (wire.instructions,)), **changed, **figures_of(done)}
     if wire.key in changed:
-        return serialise({**changed, **figures_of(done)})
+        return serialise(fields)
     array = serialise_messages(request.body, items, given, wire.key)
-    fields = {**changed, **figures_of(done)}
     return b'{"%b":%b,%b' % (wire.key.encode(), array, serialise(fields)[1:])
 
 

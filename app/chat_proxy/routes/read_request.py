@@ -165,6 +165,12 @@ def read_wire(
     return WireRequest(wire, parsed, salt)
 
 
+def read_any_wire(body: bytes, limits: RequestLimits) -> ChatRequest:
+    """Return a request of whatever wire its body was written for."""
+    count_elements(body, limits.max_elements)
+    return read_wire(body, limits, None, None, 0)
+
+
 async def parse(
     body: bytes,
     limits: RequestLimits,

@@ -22,6 +22,11 @@ def own_fields(request: ChatRequest) -> Fields:
     return request.own_fields if isinstance(request, WireRequest) else request.fields
 
 
+def has_stored_history(request: ChatRequest) -> bool:
+    """Return whether a part of the conversation is stored at the upstream, out of sight."""
+    return isinstance(request, WireRequest) and request.reading.is_elsewhere
+
+
 def written(request: ChatRequest, read: Conversation, conversation: Conversation) -> Written:
     """Return a conversation in the form of its wire; `read` is what the client sent."""
     entries = entries_of(read.fields, conversation.fields, conversation.origins)

@@ -36,6 +36,8 @@ class Wire(ABC):
     """Its path below an upstream's base URL."""
     key: ClassVar[str] = "messages"
     """The name of its list of messages or items."""
+    instructions: ClassVar[str] = ""
+    """The name of the field that holds the instructions, if the list does not."""
     answers: ClassVar[AnswerForm]
     """The form of its answers."""
     query_headers: ClassVar[Sequence[tuple[bytes, bytes]]] = ()

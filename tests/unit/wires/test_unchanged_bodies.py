@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.errors import BadRequest
-from chat_proxy.routes.read_request import read_wire
+from chat_proxy.routes.read_request import read_any_wire
 from chat_proxy.wires.body import body_with
 from chat_proxy.wires.messages.wire import MESSAGES
 from chat_proxy.wires.responses.wire import RESPONSES
@@ -76,7 +76,7 @@ def test_each_message_that_stays_keeps_its_bytes(
 @MOST
 @given(body=bodies("messages", MESSAGES_ITEMS) | bodies("input", RESPONSES_ITEMS))
 def test_the_wire_of_any_body_is_recognised_without_an_error(body: tuple[bytes, bool]) -> None:
-    read_wire(body[0], LIMITS, None, None, 0)
+    read_any_wire(body[0], LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_wire_of_any_body_is_recognised_without_an_error(body: tuple[bytes, 
 )
 def test_a_body_of_no_wire_is_refused_or_passed(document: str) -> None:
     try:
-        request = read_wire(document.encode(), LIMITS, None, None, 0)
+        request = read_any_wire(document.encode(), LIMITS)
     except BadRequest:
         return
     assert request.conversation is None

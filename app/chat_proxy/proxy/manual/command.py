@@ -1,16 +1,15 @@
 """Commands in the conversation: `/compact [instruction]` as the last user message."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import orjson
 
 from chat_proxy.chat.body.parsed_body import ParsedBody
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.compaction.summary.commands import instruction_in, is_answered_command
-from chat_proxy.wires.body import body_with
+from chat_proxy.wires.body import body_with, has_stored_history
 from chat_proxy.wires.request import WireRequest
 
 
@@ -28,7 +27,7 @@ class Command:
 def command_in(request: ChatRequest) -> Command | None:
     """Return the command that ends a request, if one does."""
     conversation = request.conversation
-    if conversation is None or not len(conversation):
+    if conversation is None or not len(conversation) or has_stored_history(request):
         return None
     instruction = instruction_in(conversation.rest[-1])
     if instruction is None:
@@ -41,7 +40,7 @@ def _until(request: ChatRequest, conversation: Conversation, end: int) -> ChatRe
     """Return the request with only the messages before `end`."""
     body = body_with(request, conversation, conversation.only(range(end)))
     if isinstance(request, WireRequest):
-        return WireRequest(request.wire, ParsedBody(body, orjson.loads(body)), request.salt)
+        return WireRequest(request.wire, ParsedBody(body, json.loads(body)), request.salt)
     fields = {**request.fields, "messages": conversation.fields[:end]}
     return ChatRequest(body, fields, salt=request.salt)
 

@@ -11,7 +11,11 @@ from chat_proxy.proxy.compacting.trim import trim
 from chat_proxy.proxy.reporting.image_effects import images_of
 from chat_proxy.proxy.reporting.stage_effects import with_outcome
 from chat_proxy.proxy.session.output import with_fitting_output
-from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
+from chat_proxy.proxy.session.request import (
+    CompactionRequest,
+    CompactionResult,
+    unchanged_result,
+)
 from chat_proxy.proxy.sizing.measure import Measured
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers
@@ -19,6 +23,7 @@ from chat_proxy.tokens.counter import RequestCount, count_request
 from chat_proxy.tokens.scripts import Scripts, by_script
 from chat_proxy.tokens.token_counter import TokenCounter
 from chat_proxy.tokens.tools import tools_tokens
+from chat_proxy.wires.body import has_stored_history, wire_of
 
 KINDS = (
     "text",
@@ -36,17 +41,26 @@ KINDS = (
 
 async def explain(compaction: CompactionRequest, services: CompactionServices) -> dict[str, Any]:
     """Return what would be done to a request, which must be a dry run; nothing is sent."""
-    measured = compaction.measured
-    counter = services.tokenizers.of(measured.rules, compaction.request.salt)
-    outcome = await decide(compaction, await trim(compaction, services), services)
-    outcome = with_fitting_output(compaction, outcome)
-    document = await asyncio.to_thread(explanation, compaction.request, measured, counter)
+    measured, request = compaction.measured, compaction.request
+    counter = services.tokenizers.of(measured.rules, request.salt)
+    outcome = await outcome_of(compaction, services)
+    document = await asyncio.to_thread(explanation, request, measured, counter)
     after = await tokens_after_stages(compaction, outcome, services.tokenizers)
     images = await asyncio.to_thread(images_of, measured, outcome)
     return with_outcome(document, measured, outcome, after) | {
         "images": images,
         "mode": compaction.policy.mode,
     }
+
+
+async def outcome_of(
+    compaction: CompactionRequest, services: CompactionServices
+) -> CompactionResult:
+    """Return what would be sent; a history that nobody here can see is never changed."""
+    if has_stored_history(compaction.request):
+        return unchanged_result(compaction)._replace(label="off")
+    outcome = await decide(compaction, await trim(compaction, services), services)
+    return with_fitting_output(compaction, outcome)
 
 
 async def tokens_after_stages(
@@ -64,6 +78,7 @@ def explanation(request: ChatRequest, measured: Measured, counter: TokenCounter)
     """Return tokens by message and kind, the conversation's structure, window and budget."""
     return {
         "model": request.model,
+        "wire": wire_of(request).name,
         "tokens": tokens_of(measured),
         "window": window_of(measured),
         "budget": budget_of(measured),

@@ -16,7 +16,7 @@ from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.session.recognition.scope import Scope
 from chat_proxy.proxy.sizing.measure import Measured, Sizing, TokenCount, measure
 from chat_proxy.tokens.counter import RequestCount
-from chat_proxy.wires.body import body_with
+from chat_proxy.wires.body import body_with, wire_of
 
 
 class CompactionRequest(NamedTuple):
@@ -111,7 +111,8 @@ async def counted_request(
         await sizing.tokenizers.loaded(measured.rules.encoding)
         measured = await measure(request, route, credentials, sizing)
     if measured is None:
-        raise InvalidValue("messages must be a list of objects.", param="messages")
+        key = wire_of(request).key
+        raise InvalidValue(f"{key} must be a list of objects.", param=key)
     return CompactionRequest(
         request, measured, route, caller.tenant, credentials, request_id, is_dry_run
     )

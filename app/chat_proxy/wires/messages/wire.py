@@ -20,6 +20,7 @@ class Messages(Wire):
 
     name = "messages"
     path = "/messages"
+    instructions = "system"
     answers = MessagesAnswers()
     query_headers = ((b"anthropic-version", b"2023-06-01"),)
 

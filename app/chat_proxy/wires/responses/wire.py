@@ -28,6 +28,7 @@ class Responses(Wire):
     name = "responses"
     path = "/responses"
     key = "input"
+    instructions = "instructions"
     answers = ResponsesAnswers()
 
     def read(self, fields: Fields) -> Reading:
