@@ -13,6 +13,8 @@ INSTALLED = ROOT / ".compat"
 PINS: dict[str, list[str]] = json.loads((HERE / "pins.json").read_text(encoding="utf-8"))
 
 Kind = Literal["library", "command line", "coding agent"]
+Api = Literal["chat", "responses", "messages"]
+TOOL_STEPS = 26
 SMALL_WINDOW = 8_192
 LAST_WORDS = "All is read and the word is marmalade."
 NODE = "node@22.23.3"
@@ -42,6 +44,10 @@ class Client:
     title: str
     driver: str
     kind: Kind = "library"
+    api: Api = "chat"
+    steps: int = TOOL_STEPS
+    restarts: bool = False
+    """Whether the proxy is restarted while it uses tools."""
     window: int = SMALL_WINDOW
     page_tokens: int = 600
     tool: Tool | None = READ_PAGE
@@ -74,6 +80,12 @@ class Client:
     def driver_file(self) -> Path:
         """The small program that drives it."""
         return HERE / "clients" / self.driver
+
+
+def library(name: str, title: str, api: Api) -> Client:
+    """Return a library that speaks another API than chat completions, for a longer run."""
+    driver = f"{name.replace('-', '_')}.py"
+    return Client(name, title, driver, api=api, steps=40, window=16_384, page_tokens=1_200)
 
 
 CLIENTS = (
@@ -158,5 +170,36 @@ CLIENTS = (
         tool=Tool("Read", {"filepath": "{path}"}),
         prove=Tool("Bash", {"command": "echo done > {path}"}),
         without={"image": "its command line takes none"},
+    ),
+    library("openai-agents-responses", "OpenAI Agents SDK", "responses"),
+    library("langgraph-responses", "LangGraph", "responses"),
+    library("pydantic-ai-responses", "pydantic-ai", "responses"),
+    library("pydantic-ai-anthropic", "pydantic-ai", "messages"),
+    Client(
+        "codex",
+        "Codex",
+        "codex.py",
+        kind="coding agent",
+        api="responses",
+        steps=100,
+        restarts=True,
+        window=24_576,
+        page_tokens=1_500,
+        tool=Tool("exec_command", {"cmd": "cat {path}"}),
+        prove=Tool("exec_command", {"cmd": "echo done > {path}"}),
+    ),
+    Client(
+        "claude-code",
+        "Claude Code",
+        "claude_code.py",
+        kind="coding agent",
+        api="messages",
+        steps=100,
+        restarts=True,
+        window=24_576,
+        page_tokens=500,
+        pages_at_once=3,
+        tool=Tool("Read", {"file_path": "{path}"}),
+        prove=Tool("Bash", {"command": "echo done > {path}", "description": "Leave a file"}),
     ),
 )

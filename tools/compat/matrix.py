@@ -39,15 +39,16 @@ def written(clients: Sequence[Client], results: Mapping[str, Findings]) -> str:
 def table(clients: Sequence[Client], results: Mapping[str, Findings]) -> Iterator[str]:
     """Yield a row for every client."""
     names = " | ".join(NAMES)
-    yield f"| client | version | kind | window | {names} | steps | compactions | refused |"
-    yield "|---|---|---|---" + "|---" * len(NAMES) + "|---|---|---|"
+    yield f"| client | version | kind | API | window | {names} | steps | compactions | refused |"
+    yield "|---|---|---|---|---" + "|---" * len(NAMES) + "|---|---|---|"
     for client in clients:
         findings = results[client.name]
         outcomes = " | ".join(outcome_of(findings, name) for name in NAMES)
         tools = findings.get("tools", Finding(FAILED))
         refused = sum(finding.refused for finding in findings.values())
         yield (
-            f"| {client.title} | {client.version} | {client.kind} | {client.window:,} | {outcomes} "
+            f"| {client.title} | {client.version} | {client.kind} | {client.api} "
+            f"| {client.window:,} | {outcomes} "
             f"| {tools.steps} | {tools.compactions} | {refused} |"
         )
 
@@ -79,7 +80,8 @@ def configurations(clients: Sequence[Client]) -> Iterator[str]:
     """Yield what was set for each client, as it ran."""
     for client in clients:
         language, lines = snippet_of(client.driver_file)
-        yield f"**{client.title}** (`{client.pins[0]}`)\n\n```{language}\n{lines}\n```\n"
+        api = "" if client.api == "chat" else f", {client.api}"
+        yield f"**{client.title}** (`{client.pins[0]}`{api})\n\n```{language}\n{lines}\n```\n"
 
 
 def shortfalls(clients: Sequence[Client], results: Mapping[str, Findings]) -> list[str]:

@@ -1,8 +1,9 @@
 """A model server that follows a script of tool calls, counts its prompts and refuses long ones."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from chat_proxy.chat.message import Message
@@ -10,9 +11,16 @@ from chat_proxy.demo.model.answers import Choice, Completion
 from chat_proxy.demo.model.messages import Call
 from tests.support.fake_model import DONE, Line, Received, answer_json, begin_stream, event
 from tests.support.strict_template import complaints
-from tests.support.summary_model import Question, good, overflow
+from tests.support.summary_model import Question, chosen, overflow, written
+from tests.support.wire_model import PATHS as WIRE_PATHS
+from tests.support.wire_model import named
+from tools.compat.wires.answers import MessagesAnswer, ResponsesAnswer
+from tools.compat.wires.question import WireQuestion, images_in
 
 NAME = "scripted"
+CHAT = WIRE_PATHS["chat"]
+PATHS = frozenset(WIRE_PATHS.values())
+NUMBERS = count(1)
 ASIDE = Choice("A short title", tokens=3)
 WORDS_OF_A_LONG_STORY = 1_200
 SECONDS_PER_WORD = 0.05
@@ -38,7 +46,7 @@ class Script:
         with_tools = bool(question.fields.get("tools"))
         if not with_tools and any(step.calls for step in self.steps):
             return ASIDE
-        self.images += sum(len(list(Message(fields).media())) for fields in question.messages)
+        self.images += images_of(question)
         if self.taken == len(self.steps):
             return self.farewell if with_tools else self.words
         self.taken += 1
@@ -62,20 +70,26 @@ class ScriptedModel:
     script: Script
 
     async def __call__(self, received: Received, line: Line) -> None:
-        if not received.target.startswith("/v1/chat/completions"):
+        path = received.target.partition("?")[0]
+        if received.method == "POST" and path not in PATHS:
+            await answer_json(line, {"detail": "Not Found"}, 404)
+            return
+        if received.method != "POST":
             card = {"id": NAME, "object": "model", "owned_by": "vllm"}
             cards = [card | {"max_model_len": self.window}]
             await answer_json(line, {"object": "list", "data": cards})
             return
-        await self._chat(Question(received), line)
+        is_chat = path == CHAT
+        await self._chat(Question(received) if is_chat else WireQuestion(received), line)
 
     async def _chat(self, question: Question, line: Line) -> None:
         self.script.broken += orphans(question)
-        if question.tokens >= self.window:
+        output = question.output if isinstance(question, WireQuestion) else 0
+        if question.tokens + output >= self.window:
             self.script.refused += 1
             await answer_json(line, overflow(self.window), 400)
         elif question.is_summary:
-            await good(question, line)
+            await say(question, Choice(written(chosen(question)), tokens=200), line)
         elif self.script.endless:
             await self._speak_until_left(question, line)
         else:
@@ -87,14 +101,26 @@ class ScriptedModel:
             script.left.set()
 
 
+def images_of(question: Question) -> int:
+    """Return how many images a request has."""
+    if isinstance(question, WireQuestion):
+        return images_in(question.own_fields)
+    return sum(len(list(Message(fields).media())) for fields in question.messages)
+
+
 def orphans(question: Question) -> list[str]:
     """Return which tool calls and results of the request have lost each other."""
+    if isinstance(question, WireQuestion):
+        return question.complaints
     found = complaints(question.messages, allow_late_system=True, allow_user_after_tools=True)
     return [complaint for complaint in found if "result" in complaint]
 
 
 async def say(question: Question, choice: Choice, line: Line) -> None:
     """Answer in one piece, or word by word with usage if that is asked for."""
+    if isinstance(question, WireQuestion):
+        await say_on_wire(question, choice, line)
+        return
     completion = Completion("chatcmpl-1", 1, NAME, question.tokens, (choice,))
     if not question.fields.get("stream"):
         await answer_json(line, completion.whole())
@@ -108,16 +134,40 @@ async def say(question: Question, choice: Choice, line: Line) -> None:
     await line.chunk(b"")
 
 
+def answer_to(question: WireQuestion, choice: Choice) -> ResponsesAnswer | MessagesAnswer:
+    """Return an answer in the form of the request's API."""
+    form = ResponsesAnswer if "input" in question.own_fields else MessagesAnswer
+    return form(next(NUMBERS), NAME, question.tokens, choice)
+
+
+async def say_on_wire(question: WireQuestion, choice: Choice, line: Line) -> None:
+    """Answer in the form of the request's API."""
+    answer = answer_to(question, choice)
+    if not question.fields.get("stream"):
+        await answer_json(line, answer.whole())
+        return
+    await begin_stream(line)
+    for document in answer.events():
+        await line.chunk(named(document))
+    await line.chunk(b"")
+
+
+def events_of(question: Question, choice: Choice) -> Iterator[bytes]:
+    """Yield an answer as events, without its end."""
+    if isinstance(question, WireQuestion):
+        yield from map(named, answer_to(question, choice).events())
+        return
+    story = Completion("chatcmpl-1", 1, NAME, question.tokens, (choice,))
+    yield from map(event, (*story.opening(), *story.words()))
+
+
 async def ramble(question: Question, line: Line, speaking: asyncio.Event) -> None:
     """Tell a story that takes a minute; a client that wants it whole hears nothing meanwhile."""
-    story = Completion(
-        "chatcmpl-1", 1, NAME, question.tokens, (Choice("and so on " * WORDS_OF_A_LONG_STORY),)
-    )
     if question.fields.get("stream"):
         await begin_stream(line)
-    for chunk in (*story.opening(), *story.words()):
+    for chunk in events_of(question, Choice("and so on " * WORDS_OF_A_LONG_STORY)):
         if question.fields.get("stream"):
-            await line.chunk(event(chunk))
+            await line.chunk(chunk)
         await asyncio.sleep(SECONDS_PER_WORD)
         speaking.set()
 

@@ -5,10 +5,11 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,10 +24,14 @@ from tools.compat.install import NODE_BIN
 from tools.compat.lineup import INSTALLED, ROOT, Client
 from tools.compat.model import NAME, Script, ScriptedModel, first_of
 from tools.compat.results import FAILED, NOT_APPLICABLE, OK, Finding
-from tools.compat.scenarios import TOOL_STEPS, Observed, Scenario
+from tools.compat.scenarios import Observed, Scenario
 from tools.compat.workplace import PROOF, furnish
 
 SECONDS_TO_LEAVE = 20
+SECONDS_TO_STOP = 60
+SECONDS_TO_HALF = 900
+LONG_STEPS = 20
+"""Half of the steps of a script that is long enough for a restart."""
 AGENT_SETTINGS = ROOT / "configs" / "coding-agents.env"
 
 
@@ -38,6 +43,8 @@ class Stage:
     model: ScriptedModel
     proxy: Command
     url: str
+    processes: AsyncExitStack
+    settings: Mapping[str, str]
 
     async def play(self, scenario: Scenario) -> Finding:
         """Let the client do what the scenario asks for, and judge it."""
@@ -61,18 +68,38 @@ class Stage:
         """Run the driver in a furnished folder and gather what was seen of it."""
         folder = place / "work"
         folder.mkdir()
-        furnish(folder, self.client.page_tokens)
+        furnish(folder, self.client.page_tokens, self.client.steps)
         script = self.model.script = scenario.script(self.client, folder)
         already = len(self.proxy.err)
         log = INSTALLED / "logs" / f"{self.client.name}-{scenario.name}.txt"
+        restarting = asyncio.create_task(self._restart_in_the_middle(script))
         code = await self._drive(scenario, folder, log)
+        is_restarted = restarting.done() and restarting.result()
+        restarting.cancel()
         if script.endless:
             await first_of(script.left.wait(), asyncio.sleep(SECONDS_TO_LEAVE))
         await self._until_logged()
         lines = [line for line in log_of(self.proxy.err[already:]) if line.get("method") == "POST"]
         said = log.read_text(encoding="utf-8", errors="replace")
         proof = (folder / PROOF).exists()
-        return Observed(said, code, lines, script, self.client.window, proof)
+        return Observed(said, code, lines, script, self.client.window, proof, is_restarted)
+
+    async def _restart_in_the_middle(self, script: Script) -> bool:
+        """Stop the proxy when half of a long script is done and start it again, if that is due."""
+        half = len(script.steps) // 2
+        if not self.client.restarts or half < LONG_STEPS:
+            return False
+        await eventually(lambda: script.taken >= half, SECONDS_TO_HALF)
+        before = self.proxy
+        before.process.terminate()
+        await before.ended(SECONDS_TO_STOP)
+        self.proxy = await self.processes.enter_async_context(
+            running_command("serve", **self.settings)
+        )
+        # What was said before belongs to the same run.
+        self.proxy.err[:0] = before.err
+        await self.proxy.said("server started", times=2)
+        return script.taken < len(script.steps)
 
     async def _drive(self, scenario: Scenario, folder: Path, log: Path) -> int | None:
         """Run the driver to its end, or end it when its time is over or it is to be aborted."""
@@ -122,7 +149,7 @@ class Stage:
         return {
             **told,
             "TASK": scenario.task,
-            "STEPS": str(TOOL_STEPS),
+            "STEPS": str(self.client.steps),
             "WINDOW": str(self.client.window),
             "PATH": os.pathsep.join(map(str, bins)),
             "HOME": str(home),
@@ -181,9 +208,20 @@ def end_daemons(place: Path) -> None:
 async def stage_for(client: Client) -> AsyncIterator[Stage]:
     """Start a model and a proxy for one client."""
     model = ScriptedModel(client.window, Script((), Choice(), Choice()))
-    settings = {"STORE_URL": "memory:", **settings_for(client)}
-    async with (
-        fake_model(model) as server,
-        running_command("serve", UPSTREAM_BASE_URL=server.url, **settings) as proxy,
-    ):
-        yield Stage(client, model, proxy, await proxy.url())
+    async with fake_model(model) as server, AsyncExitStack() as processes:
+        store = processes.enter_context(TemporaryDirectory(prefix="compat-store-"))
+        settings = {
+            "STORE_URL": f"sqlite:///{store}/chat-proxy.db" if client.restarts else "memory:",
+            "SERVER_PORT": str(free_port()),
+            "UPSTREAM_BASE_URL": server.url,
+            **settings_for(client),
+        }
+        proxy = await processes.enter_async_context(running_command("serve", **settings))
+        yield Stage(client, model, proxy, await proxy.url(), processes, settings)
+
+
+def free_port() -> int:
+    """Return a port that is free now, for a proxy that comes back to it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

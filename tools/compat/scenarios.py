@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from chat_proxy.demo.model.answers import Choice
-from tools.compat.lineup import LAST_WORDS, Client
+from tools.compat.lineup import LAST_WORDS, TOOL_STEPS, Client
 from tools.compat.model import Script, tool_calls
 from tools.compat.workplace import PAGES, PROOF, page_path
 
-TOOL_STEPS = 26
 LEFT = 499
 FEWEST_COMPACTIONS = 3
 PASSWORD = "marmalade"
@@ -26,6 +25,8 @@ class Observed:
     script: Script
     window: int
     proof: bool = False
+    is_restarted: bool = False
+    """Whether the proxy came back before the run was over."""
 
     @property
     def errors(self) -> list[int]:
@@ -79,6 +80,8 @@ def worked(client: Client, seen: Observed) -> Iterator[str]:
         yield f"{seen.script.taken} of {len(seen.script.steps)} steps"
     if seen.compactions < FEWEST_COMPACTIONS:
         yield f"{seen.compactions} compactions"
+    if client.restarts and not seen.is_restarted:
+        yield "the proxy was not restarted on the way"
     if client.kind == "coding agent" and not seen.proof:
         yield "left no file behind"
 
@@ -110,13 +113,13 @@ def was_let_go(_: Client, seen: Observed) -> Iterator[str]:
 def reading(client: Client, folder: Path) -> Script:
     """Read page after page, one for each step; an agent leaves a file at the end."""
     if not client.tool:
-        return script_of(client, *map(edit, range(1, TOOL_STEPS + 1)))
+        return script_of(client, *map(edit, range(1, client.steps + 1)))
     steps = [
         tool_calls(number, client.tool.call(number, page_path(folder, number)))
-        for number in range(1, TOOL_STEPS + 1)
+        for number in range(1, client.steps + 1)
     ]
     if client.prove:
-        steps.append(tool_calls(TOOL_STEPS + 1, client.prove.call(0, folder / PROOF)))
+        steps.append(tool_calls(client.steps + 1, client.prove.call(0, folder / PROOF)))
     return script_of(client, *steps)
 
 
@@ -152,10 +155,11 @@ SCENARIOS = (
     Scenario(
         "tools",
         f"{TOOL_STEPS} or more tool steps (aider: edits), {FEWEST_COMPACTIONS} or more compactions "
-        "on the way, no 4xx or 5xx, an end as the model wants it; an agent has written its file",
+        "on the way, no 4xx or 5xx, an end as the model wants it; an agent has written its file. "
+        "Codex and Claude Code: 100 steps, and the proxy is restarted in the middle",
         "Read every page and then say the word.",
         worked,
-        300,
+        900,
         reading,
     ),
     Scenario(

@@ -19,9 +19,9 @@ def page_path(folder: Path, number: int) -> Path:
     return folder / f"page-{number:02d}.txt"
 
 
-def furnish(folder: Path, page_tokens: int) -> None:
-    """Write all pages, each of about so many tokens, and the picture."""
-    for number in range(1, PAGES + 1):
+def furnish(folder: Path, page_tokens: int, steps: int) -> None:
+    """Write a page for every step, each of about so many tokens, and the picture."""
+    for number in range(1, max(PAGES, steps) + 1):
         page_path(folder, number).write_text(page(number, page_tokens), encoding="utf-8")
     (folder / IMAGE).write_bytes(picture())
 

@@ -33,35 +33,35 @@ def read_page(number: int) -> str:
 
 
 def hello():
-    print(model.invoke(TASK).content)
+    print(model.invoke(TASK).text)
 
 
 def streaming():
-    print("".join(piece.content for piece in model.stream(TASK)))
+    print("".join(piece.text for piece in model.stream(TASK)))
 
 
 def tools():
     agent = create_agent(model, [read_page], system_prompt="Read the pages.")
     asked = {"messages": [HumanMessage(TASK)]}
-    print(agent.invoke(asked, {"recursion_limit": 200})["messages"][-1].content)
+    print(agent.invoke(asked, {"recursion_limit": 200})["messages"][-1].text)
 
 
 def image():
     data = base64.b64encode(Path("picture.png").read_bytes()).decode()
     picture = {"type": "image", "base64": data, "mime_type": "image/png"}
-    print(model.invoke([HumanMessage([{"type": "text", "text": TASK}, picture])]).content)
+    print(model.invoke([HumanMessage([{"type": "text", "text": TASK}, picture])]).text)
 
 
 def overflow():
     history = []
     for number in range(1, 31):
         history += [HumanMessage(page(number)), AIMessage("Noted.")]
-    print(model.invoke([*history, HumanMessage(TASK)]).content)
+    print(model.invoke([*history, HumanMessage(TASK)]).text)
 
 
 def abort():
     for piece in model.stream(TASK):
-        if piece.content:
+        if piece.text:
             return
 
 
