@@ -1,9 +1,12 @@
+import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
+from chat_proxy.cli.launch.clients import CLIENTS, Target
 from chat_proxy.config.environment import read_settings, setting_names
 from chat_proxy.config.settings import Settings
 
@@ -73,3 +76,19 @@ def test_the_readme_names_every_file_to_start_from() -> None:
 
     assert names
     assert [name for name in names if name not in readme] == []
+
+
+def test_the_files_of_clients_lead_to_the_proxy() -> None:
+    """They say the same as `chat-proxy launch`, at the default port."""
+    port = Settings().server.port
+    codex = tomllib.loads((CONFIGS / "clients" / "codex.toml").read_text())
+    claude = json.loads((CONFIGS / "clients" / "claude-code.json").read_text())["env"]
+    target = Target(f"http://127.0.0.1:{port}", "your-model")
+
+    provider = codex["model_providers"][codex["model_provider"]]
+    assert provider["base_url"] == f"{target.root}/v1"
+    assert provider["env_key"] == CLIENTS["codex"].key
+    expected = CLIENTS["claude"].start(target).variables
+    assert claude == {**expected, CLIENTS["claude"].key: "your-key"}
+    agents = (CONFIGS / "clients" / "agents_sdk.py").read_text()
+    assert f'base_url="{target.root}/v1"' in agents

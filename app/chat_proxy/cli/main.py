@@ -15,7 +15,7 @@ EXIT_BAD_CONFIGURATION = 2
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its code: 2 for a bad configuration."""
-    options = parser().parse_args(arguments)
+    options = parsed(sys.argv[1:] if arguments is None else list(arguments))
     try:
         # Importing a command imports FastAPI or the tokenizer, which `--help` has no need of.
         command = import_module(f"chat_proxy.cli.{options.module}")
@@ -30,6 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(1)
 
 
+def parsed(arguments: list[str]) -> argparse.Namespace:
+    """Return the options; for `launch`, what follows `--` is passed on as it is."""
+    end = arguments.index("--") if "--" in arguments and arguments[0] == "launch" else None
+    options = parser().parse_args(arguments[:end])
+    options.passed_on = [] if end is None else arguments[end + 1 :]
+    return options
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     top = argparse.ArgumentParser(
@@ -39,7 +47,8 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=__version__)
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_add_serve, _add_demo, _add_explain, _add_purge, _add_compact, _add_check_config):
+    adding = (_add_serve, _add_demo, _add_launch, _add_explain, _add_compact)
+    for add in (*adding, _add_purge, _add_check_config):
         add(commands)
     return top
 
@@ -68,6 +77,15 @@ def _add_demo(commands: Commands) -> None:  # type: ignore[type-arg]
         default=None,
         help="send a long conversation through the proxy and show it (default: on a terminal)",
     )
+
+
+def _add_launch(commands: Commands) -> None:  # type: ignore[type-arg]
+    launch = _command(commands, "launch", "start a coding agent against the running proxy")
+    launch.set_defaults(module="launch.launch")
+    launch.epilog = "What follows -- is passed on to the client: chat-proxy launch codex -- exec Hi"
+    launch.add_argument("client", choices=("claude", "codex", "opencode", "qwen"))
+    launch.add_argument("--model", metavar="NAME", help="the model (the first that is listed)")
+    launch.add_argument("--url", metavar="URL", help="the proxy (the address of the settings)")
 
 
 def _add_explain(commands: Commands) -> None:  # type: ignore[type-arg]
