@@ -6,7 +6,8 @@ from pathlib import Path
 BEGIN = re.compile(r"^(#|//) configuration$")
 END = re.compile(r"^(#|//) end of configuration$")
 LANGUAGES = {".py": "python", ".mjs": "js"}
-VALUES = {"PROXY": "http://127.0.0.1:8100/v1", "KEY": "your-key", "MODEL": "your-model"}
+ROOT = "http://127.0.0.1:8100"
+VALUES = {"PROXY": f"{ROOT}/v1", "ROOT": ROOT, "KEY": "your-key", "MODEL": "your-model"}
 TASK = "What to do"
 
 

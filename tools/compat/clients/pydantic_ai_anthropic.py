@@ -7,12 +7,13 @@ from pathlib import Path
 DRIVER = (Path(__file__).parent / "pydantic_ai.py").read_text(encoding="utf-8")
 exec(DRIVER.partition("# configuration\n")[0])
 
+ROOT = PROXY.removesuffix("/v1")  # Anthropic's clients add it themselves
+
 # configuration
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
-# Anthropic's clients add /v1 themselves.
-provider = AnthropicProvider(base_url=PROXY.removesuffix("/v1"), api_key=KEY)
+provider = AnthropicProvider(base_url=ROOT, api_key=KEY)
 model = AnthropicModel(MODEL, provider=provider)
 # end of configuration
 
