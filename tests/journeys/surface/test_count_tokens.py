@@ -69,6 +69,32 @@ async def test_counting_stores_and_buys_nothing() -> None:
     assert brain.summaries == []
 
 
+async def test_while_a_summary_is_written_the_count_is_that_of_the_whole_request() -> None:
+    """Over the trigger the request still fits, and nobody waits: it is sent as it is."""
+    waiting = history_of("messages", 6)
+    async with wire_meeting(WireModel()) as met:
+        told = document(await counted(met, waiting))
+        await met.client.send(post("/v1/messages", json.dumps(waiting).encode()))
+        sent = await met.client.answer()
+
+    assert sent.headers["x-chat-proxy-compaction"] == "none"
+    assert told["input_tokens"] == told["context_management"]["original_input_tokens"]
+    assert str(told["input_tokens"]) == sent.headers["x-chat-proxy-tokens-after"]
+
+
+async def test_a_mistake_in_counting_leaves_it_to_the_upstream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fail(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr("chat_proxy.routes.count_tokens.prompt_size", fail)
+    async with wire_meeting(WireModel(counts_tokens=True)) as met:
+        answer = await counted(met, LONG)
+
+    assert document(answer)["own"] is True
+
+
 async def test_the_count_is_near_what_the_message_then_costs() -> None:
     brain = WireModel()
     async with wire_meeting(brain) as met:
