@@ -3,13 +3,10 @@
 import json
 from typing import Any
 
-from chat_proxy.chat.body.request import (
-    BYTE_ORDER_MARK,
-    RequestLimits,
-    is_deeper_than,
-    read_request,
-)
+from chat_proxy.chat.body.parsed_body import BYTE_ORDER_MARK, RequestLimits
+from chat_proxy.chat.body.request import read_request
 from chat_proxy.chat.body.splice import splice
+from chat_proxy.chat.body.structure import structure_of
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.volatile_blocks import VolatileBlocks
 from chat_proxy.errors import BadRequest
@@ -33,7 +30,7 @@ def read_any_body(data: bytes) -> None:
         request = read_request(data, LIMITS)
     except BadRequest:
         return
-    assert not is_deeper_than(LIMITS.max_depth, request.fields)
+    assert structure_of(request.fields, request.body).depth <= LIMITS.max_depth
     sent = json.loads(request.body.removeprefix(BYTE_ORDER_MARK))
     for key in DECISIVE:
         assert _plain(sent.get(key)) == _plain(request.fields.get(key)), key
