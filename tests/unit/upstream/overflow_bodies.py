@@ -132,18 +132,6 @@ VLLM = [
         told(2048, None, 5000, alone=True),
     ),
     Case(
-        "oMLX",
-        400,
-        error("Prompt too long: 9000 tokens exceeds max context window of 8192 tokens"),
-        told(8192, 9000),
-    ),
-    Case(
-        "LocalAI",
-        500,
-        error("request (9000 tokens) exceeds the available context size (8192)"),
-        told(8192, 9000),
-    ),
-    Case(
         "0.18, a bound",
         400,
         vllm(
