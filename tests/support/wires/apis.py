@@ -76,7 +76,9 @@ class Api:
         assert stream.startswith(before), (stream, before)
         events = [event for event in stream.removeprefix(before).split(b"\n\n") if event]
         if self.name == "chat":
-            assert events.pop() == b"data: [DONE]"
+            assert events[-1:] == [b"data: [DONE]"]
+            events.pop()
+        assert len(events) == 1, events
         (last,) = events
         *names, data = last.split(b"\n")
         document = json.loads(data.removeprefix(b"data: "))

@@ -102,8 +102,7 @@ def test_a_reminder_behind_a_result_begins_no_turn() -> None:
 
     conversation = conversation_of(MESSAGES, body)
 
-    (turn,) = conversation.turns
-    assert (turn.start, turn.end) == (0, 3)
+    assert [(turn.start, turn.end) for turn in conversation.turns] == [(0, 3)]
     assert conversation.messages[2].content == [text("done"), REMINDER]
 
 
