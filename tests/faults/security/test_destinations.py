@@ -5,11 +5,13 @@ from itertools import product
 
 import pytest
 
+from chat_proxy.routes.count_tokens import CountTokens
 from chat_proxy.routes.forward import ALLOWED
 from chat_proxy.server import create_app, endpoints_of
 from tests.journeys.summaries.talking import turns
 from tests.support.fake_model import fake_model, polite
 from tests.support.live import http_client, raw_client, running_proxy, settings
+from tests.support.wire_model import PATHS
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +44,7 @@ async def test_f9_a_request_never_chooses_its_destination() -> None:
         http_client(proxy) as client,
     ):
         fields = json.loads(json.dumps(ELSEWHERE).replace("evil", f"127.0.0.1:{evil.port}"))
-        routes = [("POST", "/v1/chat/completions")]
+        routes = [("POST", path) for path in (*PATHS.values(), CountTokens.route)]
         for path, methods in ALLOWED.items():
             routes += [(method, path + "x" * path.endswith("/")) for method in sorted(methods)]
         for method, path in routes:
@@ -81,7 +83,8 @@ def test_f9_every_route_is_one_of_those_above() -> None:
     endpoints = endpoints_of(chosen, create_app(chosen).state.services)
 
     assert set(endpoints) - set(ALLOWED) == {
-        "/v1/chat/completions",
+        *PATHS.values(),
+        CountTokens.route,
         "/v1/chat/compact",
         "/v1/chat/explain",
         "/v1/offload/",
