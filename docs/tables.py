@@ -3,11 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-
-from chat_proxy.cli.check_config import written
-from chat_proxy.config.settings import PREFIX, Settings
+from chat_proxy.config.documented import documented_sections
 from chat_proxy.telemetry.metrics import Metrics
 
 README = Path(__file__).parent.parent / "README.md"
@@ -38,27 +34,14 @@ def with_table(text: str, name: str, lines: Iterator[str]) -> str:
 
 def settings_tables() -> Iterator[str]:
     """Yield the table of the settings without a section, then one table for each section."""
-    sections = {
-        name: field.annotation
-        for name, field in Settings.model_fields.items()
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
-    }
-    alone = {name: it for name, it in Settings.model_fields.items() if name not in sections}
-    yield from rows_of(PREFIX, alone)
-    for name, section in sections.items():
-        yield f"\n**{name}**: {section.__doc__}\n"
-        yield from rows_of(f"{PREFIX}{name.upper()}_", section.model_fields)
-
-
-def rows_of(prefix: str, fields: dict[str, FieldInfo]) -> Iterator[str]:
-    """Yield a table with the variable, default and meaning of each field."""
-    yield "| variable | default | meaning |"
-    yield "|---|---|---|"
-    for name, field in fields.items():
-        default = written(field.get_default())
-        shown = f"`{default}`" if default else ""
-        meaning = " ".join((field.description or "").split())
-        yield f"| `{prefix}{name.upper()}` | {shown} | {meaning} |"
+    for section in documented_sections():
+        if section.name:
+            yield f"\n**{section.name}**: {section.meaning}\n"
+        yield "| variable | default | meaning |"
+        yield "|---|---|---|"
+        for setting in section.settings:
+            shown = f"`{setting.default}`" if setting.default else ""
+            yield f"| `{setting.name}` | {shown} | {setting.meaning} |"
 
 
 def metrics_table() -> Iterator[str]:

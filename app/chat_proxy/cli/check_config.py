@@ -1,13 +1,14 @@
 """`chat-proxy check-config`: print the effective configuration and probe the upstreams."""
 
 import asyncio
-import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel
 
+from chat_proxy.cli.terminal.flags import sources_of
+from chat_proxy.config.documented import written
 from chat_proxy.config.environment import read_settings, read_variables, shown
 from chat_proxy.config.settings import PREFIX, Settings
 from chat_proxy.errors import UpstreamError
@@ -22,7 +23,9 @@ from chat_proxy.wiring import make_services, refuse_to_expose_keys
 
 def run(options: Namespace) -> int:
     """Run the command."""
-    return check_config(read_settings(), read_variables(), probe=not options.no_probe)
+    env_file, flags = sources_of(options)
+    settings, variables = read_settings(env_file, flags), read_variables(env_file)
+    return check_config(settings, variables, probe=not options.no_probe)
 
 
 def check_config(settings: Settings, variables: Mapping[str, str], *, probe: bool) -> int:
@@ -44,19 +47,6 @@ def effective(model: BaseModel, prefix: str) -> Iterator[str]:
         else:
             mark = "  # set" if name in model.model_fields_set else ""
             yield f"{prefix}{name.upper()}={shown(prefix + name.upper(), written(value))}{mark}"
-
-
-def written(value: object) -> str:
-    """Return a value as it would be written into .env."""
-    if value is None:
-        return ""
-    if isinstance(value, tuple):
-        return ",".join(written(item) for item in value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return json.dumps(value)
-    return str(value)
 
 
 def describe(card: ModelCard) -> str:

@@ -5,8 +5,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping
 
-from chat_proxy.cli.progress import progress
-from chat_proxy.cli.read_body import read_body, without_new_store
+from chat_proxy.cli.terminal.flags import sources_of
+from chat_proxy.cli.terminal.progress import progress
+from chat_proxy.cli.terminal.read_body import read_body, without_new_store
 from chat_proxy.config.environment import read_settings, read_variables
 from chat_proxy.config.settings import Settings
 from chat_proxy.errors import BadConfiguration, BadRequest
@@ -24,9 +25,9 @@ from chat_proxy.wiring import make_services
 def run(options: Namespace) -> int:
     """Run the command."""
     manual = ManualOptions(options.keep, options.instruction.strip())
-    return compact_file(
-        read_settings(), read_variables(), options.file, manual, as_json=options.json
-    )
+    env_file, flags = sources_of(options)
+    settings, variables = read_settings(env_file, flags), read_variables(env_file)
+    return compact_file(settings, variables, options.file, manual, as_json=options.json)
 
 
 def compact_file(

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from chat_proxy.cli.progress import megabytes, progress
-from chat_proxy.cli.read_body import read_body, without_new_store
+from chat_proxy.cli.terminal.flags import sources_of
+from chat_proxy.cli.terminal.progress import megabytes, progress
+from chat_proxy.cli.terminal.read_body import read_body, without_new_store
 from chat_proxy.config.environment import read_settings, read_variables
 from chat_proxy.config.settings import Settings
 from chat_proxy.errors import BadConfiguration, BadRequest
@@ -25,7 +26,9 @@ from chat_proxy.wiring import make_services
 
 def run(options: Namespace) -> int:
     """Run the command."""
-    return explain_file(read_settings(), read_variables(), options.file, as_json=options.json)
+    env_file, flags = sources_of(options)
+    settings, variables = read_settings(env_file, flags), read_variables(env_file)
+    return explain_file(settings, variables, options.file, as_json=options.json)
 
 
 def explain_file(

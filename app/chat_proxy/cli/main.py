@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from chat_proxy import __version__
+from chat_proxy.cli.terminal.flags import add_env_file, add_setting_flags
 from chat_proxy.errors import BadConfiguration
 
 EXIT_BAD_CONFIGURATION = 2
@@ -43,12 +44,21 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="chat-proxy",
         description="An OpenAI-compatible proxy that keeps conversations inside the window.",
-        epilog="Settings are CHAT_PROXY_* environment variables or lines of .env; see README.md.",
+        epilog="Settings are CHAT_PROXY_* environment variables or lines of .env: "
+        "`chat-proxy settings` lists all, `chat-proxy serve --help` the flags of the usual ones.",
     )
     top.add_argument("--version", action="version", version=__version__)
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    adding = (_add_serve, _add_demo, _add_launch, _add_explain, _add_compact)
-    for add in (*adding, _add_purge, _add_check_config):
+    for add in (
+        _add_serve,
+        _add_demo,
+        _add_launch,
+        _add_settings,
+        _add_check_config,
+        _add_explain,
+        _add_compact,
+        _add_purge,
+    ):
         add(commands)
     return top
 
@@ -63,7 +73,18 @@ def _command(commands: Commands, name: str, description: str) -> argparse.Argume
 
 
 def _add_serve(commands: Commands) -> None:  # type: ignore[type-arg]
-    _command(commands, "serve", "run the proxy")
+    serve = _command(commands, "serve", "run the proxy")
+    serve.epilog = "A flag beats its variable (in brackets), which beats .env."
+    add_setting_flags(serve)
+
+
+def _add_settings(commands: Commands) -> None:  # type: ignore[type-arg]
+    settings = _command(
+        commands, "settings", "list every setting: its variable, its default and what it means"
+    )
+    form = settings.add_mutually_exclusive_group()
+    form.add_argument("--env", action="store_true", help="print a commented .env file")
+    form.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_demo(commands: Commands) -> None:  # type: ignore[type-arg]
@@ -96,6 +117,7 @@ def _add_explain(commands: Commands) -> None:  # type: ignore[type-arg]
     )
     explain.add_argument("file", metavar="FILE", help="a request of any API as JSON; - for stdin")
     explain.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_env_file(explain)
 
 
 def _add_purge(commands: Commands) -> None:  # type: ignore[type-arg]
@@ -109,6 +131,7 @@ def _add_purge(commands: Commands) -> None:  # type: ignore[type-arg]
         help="a tenant by the hash of its API key; anonymous; or - to read the key from stdin",
     )
     purge.add_argument("--all", action="store_true", help="delete everything")
+    add_env_file(purge)
 
 
 def _add_compact(commands: Commands) -> None:  # type: ignore[type-arg]
@@ -125,6 +148,7 @@ def _add_compact(commands: Commands) -> None:  # type: ignore[type-arg]
     compact.add_argument(
         "--json", action="store_true", help="print the summary and its figures with the messages"
     )
+    add_env_file(compact)
 
 
 def _add_check_config(commands: Commands) -> None:  # type: ignore[type-arg]
@@ -132,3 +156,4 @@ def _add_check_config(commands: Commands) -> None:  # type: ignore[type-arg]
         commands, "check-config", "print the effective configuration and probe the upstream"
     )
     check.add_argument("--no-probe", action="store_true", help="do not ask the upstream")
+    add_setting_flags(check)

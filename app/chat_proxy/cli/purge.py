@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
 
-from chat_proxy.cli.progress import progress
+from chat_proxy.cli.terminal.flags import sources_of
+from chat_proxy.cli.terminal.progress import progress
 from chat_proxy.config.environment import read_settings
 from chat_proxy.config.settings import Settings
 from chat_proxy.errors import BadConfiguration
@@ -29,7 +30,8 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 def run(options: Namespace) -> int:
     """Run the command."""
-    return purge(read_settings(), options.older_than, options.tenant, everything=options.all)
+    settings = read_settings(*sources_of(options))
+    return purge(settings, options.older_than, options.tenant, everything=options.all)
 
 
 def purge(

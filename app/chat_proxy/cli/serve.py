@@ -14,6 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 from prometheus_client.multiprocess import mark_process_dead
 
+from chat_proxy.cli.terminal.flags import sources_of
 from chat_proxy.config.environment import read_settings, read_variables
 from chat_proxy.config.settings import Settings
 from chat_proxy.errors import BadConfiguration
@@ -39,9 +40,10 @@ METRICS_DIR = "PROMETHEUS_MULTIPROC_DIR"
 PORT_ERRORS = (errno.EADDRINUSE, errno.EACCES)
 
 
-def run(_: Namespace) -> int:
+def run(options: Namespace) -> int:
     """Run the command."""
-    return serve(read_settings(), read_variables())
+    env_file, flags = sources_of(options)
+    return serve(read_settings(env_file, flags), read_variables(env_file))
 
 
 def serve(

@@ -47,12 +47,20 @@ _PASSWORD = re.compile(r"//\S*@")
 _PASSWORD_IN_QUERY = re.compile(r"(?i)(pass\w*|secret|token|key)=[^&\s]*")
 
 
-def read_settings(env_file: Path | None = Path(".env")) -> Settings:
-    """Return the settings, or raise BadConfiguration naming every variable that is wrong."""
-    variables = read_variables(env_file)
+NO_FLAGS: Mapping[str, str] = MappingProxyType({})
+
+
+def read_settings(
+    env_file: Path | None = Path(".env"), flags: Mapping[str, str] = NO_FLAGS
+) -> Settings:
+    """Return the settings, or raise BadConfiguration naming every variable that is wrong.
+
+    `flags` are variables that the command line sets; they take precedence over all others.
+    """
+    variables = {**read_variables(env_file), **flags}
     mistakes = list(_unknown_names(variables))
     try:
-        settings = Settings(_env_file=env_file)
+        settings = Settings(_env_file=env_file, **_by_section(flags))
     except ValidationError as error:
         mistakes += (_explain(dict(detail), variables) for detail in error.errors())
     except SettingsError:
@@ -89,6 +97,18 @@ def _refuse_broken_lines(env_file: Path | None) -> None:
     if numbers:
         messages = (f"{env_file}: line {number}: is not NAME=value" for number in numbers)
         raise BadConfiguration("\n".join(messages))
+
+
+def _by_section(variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of variables as arguments of Settings."""
+    values: dict[str, Any] = {}
+    for name, value in variables.items():
+        section, _, field = name.removeprefix(PREFIX).lower().partition("_")
+        if field:
+            values.setdefault(section, {})[field] = value
+        else:
+            values[section] = value
+    return values
 
 
 def setting_names() -> dict[str, FieldInfo]:

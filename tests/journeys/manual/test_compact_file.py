@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chat_proxy.cli import main as cli
-from chat_proxy.cli import progress
+from chat_proxy.cli.terminal import progress
 from chat_proxy.proxy.manual import compact as manual
 from tests.journeys.manual.hands import WISH, model, small_chat
 from tests.journeys.summaries.talking import body_of

@@ -16,7 +16,8 @@ from openai import AsyncOpenAI
 
 from chat_proxy import __version__
 from chat_proxy.cli import main as cli
-from chat_proxy.cli.check_config import effective, written
+from chat_proxy.cli.check_config import effective
+from chat_proxy.config.documented import written
 from chat_proxy.config.settings import PREFIX
 from tests.support.command import ask, run_command, running_command
 from tests.support.fake_model import Line, Received, answer_json, fake_model, polite

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from chat_proxy.cli import progress as module
 from chat_proxy.cli.explain import explain_file
-from chat_proxy.cli.progress import CLEAR_LINE, megabytes, progress
 from chat_proxy.cli.purge import purge
+from chat_proxy.cli.terminal import progress as module
+from chat_proxy.cli.terminal.progress import CLEAR_LINE, megabytes, progress
 from tests.support.live import settings
 
 
