@@ -28,11 +28,14 @@ RUN groupadd --gid 10001 chat-proxy \
 
 COPY --from=build /opt/venv /opt/venv
 
-# The image listens on all addresses; the published port decides who can reach it.
+# The image listens on all addresses; the published port decides who can reach it. Data go to the
+# volume, not to a home folder.
 ENV PATH="/opt/venv/bin:$PATH" \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    CHAT_PROXY_SERVER_HOST=0.0.0.0
+    CHAT_PROXY_SERVER_HOST=0.0.0.0 \
+    CHAT_PROXY_STORE_URL=sqlite:////app/data/chat-proxy.db \
+    CHAT_PROXY_ARCHIVE_DIR=/app/data
 
 WORKDIR /app
 COPY configs ./configs

@@ -1,6 +1,7 @@
 """What every test gets: asyncio for async tests, and no CHAT_PROXY_* of the machine it runs on."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -21,6 +22,14 @@ def anyio_backend() -> str:
 @pytest.fixture(autouse=True, scope="session")
 def _quiet() -> None:
     configure_logging("error", "json")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what is stored by default out of the home folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
 
 
 @pytest.fixture(autouse=True)

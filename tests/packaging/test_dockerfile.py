@@ -106,6 +106,16 @@ def test_the_port_is_the_settings_default() -> None:
     assert in_stage(runtime, "EXPOSE") == [str(setting_names()["CHAT_PROXY_SERVER_PORT"].default)]
 
 
+def test_store_and_archive_are_on_the_volume() -> None:
+    _, runtime = stages()
+    variables = dict(word.split("=", 1) for word in " ".join(in_stage(runtime, "ENV")).split())
+
+    (volume,) = in_stage(runtime, "VOLUME")
+
+    assert variables["CHAT_PROXY_STORE_URL"] == f"sqlite:///{volume}/chat-proxy.db"
+    assert variables["CHAT_PROXY_ARCHIVE_DIR"] == volume
+
+
 def test_every_variable_in_the_dockerfile_exists() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 

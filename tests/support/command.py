@@ -59,15 +59,17 @@ class Command:
 
 
 @asynccontextmanager
-async def running_command(*arguments: str, **variables: str) -> AsyncIterator[Command]:
+async def running_command(
+    *arguments: str, cwd: str = str(ROOT), **variables: str
+) -> AsyncIterator[Command]:
     """Run a command until the block ends; variables are settings without their prefix."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "chat_proxy",
         *arguments,
-        env=environment(variables),
-        cwd=ROOT,
+        env=environment(variables) | {"PYTHONPATH": str(ROOT / "app")},
+        cwd=cwd,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -118,7 +120,11 @@ async def run_command(
 
 def environment(variables: dict[str, str]) -> dict[str, str]:
     """This process' environment with the settings in it, on a free port and without a registry."""
-    quiet = {"REGISTRY_FILE": "/nonexistent/registry.json", "ARCHIVE_FILES": "false"}
+    quiet = {
+        "REGISTRY_FILE": "/nonexistent/registry.json",
+        "ARCHIVE_FILES": "false",
+        "STORE_URL": f"sqlite:///{ROOT / 'data' / 'chat-proxy.db'}",
+    }
     chosen = {"SERVER_PORT": "0", **quiet, **variables}
     ours = {f"CHAT_PROXY_{name}": value for name, value in chosen.items()}
     return {**os.environ, **ours}  # noqa: TID251 - tests start processes

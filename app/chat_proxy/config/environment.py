@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsError
 
+from chat_proxy.config.data_folder import with_data_folder
 from chat_proxy.config.settings import PREFIX, Settings
 from chat_proxy.config.value_types import Section
 from chat_proxy.errors import BadConfiguration
@@ -68,7 +69,7 @@ def read_settings(
         assert mistakes
     if mistakes:
         raise BadConfiguration("\n".join(dict.fromkeys(mistakes)))
-    return settings
+    return with_data_folder(settings, os.environ.get("XDG_DATA_HOME"))
 
 
 def read_variables(env_file: Path | None = Path(".env")) -> Mapping[str, str]:

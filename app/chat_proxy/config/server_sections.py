@@ -91,7 +91,11 @@ class StoreSettings(Section):
     """Where summaries and offloaded texts are stored."""
 
     url: str = "sqlite:///data/chat-proxy.db"
-    """`sqlite:///path`, `memory:` or `redis://host:port/db` (`rediss`, `+cluster`, `+sentinel`)."""
+    """`sqlite:///path`, `memory:` or `redis://host:port/db` (`rediss`, `+cluster`, `+sentinel`).
+
+    Unset: `data` is the user's data folder, `$XDG_DATA_HOME/chat-proxy` or
+    `~/.local/share/chat-proxy`, unless there are data in `data` of the working directory.
+    """
     secret: Key | None = None
     """Secret for all storage keys; unset: generated beside the SQLite file. Redis requires it."""
     required: bool = False
@@ -110,7 +114,7 @@ class ArchiveSettings(Section):
     files: bool = True
     """Write the originals as files too; `false`: only the store has them."""
     dir: Path = Path("data")
-    """Folder that contains `dialog/` and `tool_result/`."""
+    """Folder that contains `dialog/` and `tool_result/`; unset: as for `CHAT_PROXY_STORE_URL`."""
     retention_days: Positive = 5
     """Number of days after which originals are deleted."""
     max_bytes: Positive = 1024 * 1024 * 1024
