@@ -4,6 +4,7 @@ import asyncio
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from pydantic import BaseModel
 
@@ -19,6 +20,9 @@ from chat_proxy.proxy.sizing.learned_windows import LearnedWindows
 from chat_proxy.registry.model_card import ModelCard
 from chat_proxy.upstream.discovery import Windows
 from chat_proxy.wiring import make_services, refuse_to_expose_keys
+
+ANSWERS = "answers"
+NEEDS_KEY = "ok; it requires a key, which clients must send"
 
 
 def run(options: Namespace) -> int:
@@ -64,33 +68,58 @@ def describe(card: ModelCard) -> str:
 
 async def probe_all(services: Services) -> int:
     """Ask every upstream for its models; return 1 if one does not answer."""
+    await services.open()
+    try:
+        answers = [await answer_of(services.windows, it) for it in upstream_routes(services)]
+        for answer in answers:
+            _print(f"upstream {answer.base_url}: {answer.described()}")
+        await show_learned(services)
+    finally:
+        await services.close()
+    return 0 if all(answer.answers for answer in answers) else 1
+
+
+def upstream_routes(services: Services) -> list[ModelRoute]:
+    """Return one route for each upstream, the common one last."""
     routes = [services.model_routes.of(card.name) for card in services.registry.cards]
     upstreams = {route.base_url: route for route in routes}
     common = services.model_routes.of("")
     upstreams.setdefault(common.base_url, common)
-    await services.open()
-    try:
-        answers = [await probe_one(services.windows, route) for route in upstreams.values()]
-        await show_learned(services)
-    finally:
-        await services.close()
-    return 0 if all(answers) else 1
+    return list(upstreams.values())
 
 
-async def probe_one(windows: Windows, route: ModelRoute) -> bool:
-    """Print the answer of an upstream; return False if there is none."""
+@dataclass(frozen=True, slots=True)
+class UpstreamAnswer:
+    """What an upstream said when it was asked for its models."""
+
+    base_url: str
+    answers: bool
+    said: str
+    windows: Mapping[str, int]
+
+    def described(self) -> str:
+        """Return the answer as one line, with the windows that it reports."""
+        if self.said != ANSWERS:
+            return self.said
+        models = ", ".join(f"{name} (window {window})" for name, window in self.windows.items())
+        return f"ok; {models or 'it reports no context windows'}"
+
+
+async def answer_of(
+    windows: Windows, route: ModelRoute, seconds: float | None = None
+) -> UpstreamAnswer:
+    """Ask an upstream for its models, for so many seconds at most."""
     base_url, credentials = route.base_url, route.credentials_for(ANONYMOUS)
     try:
-        listing = await windows.ask(base_url, credentials)
-    except (UpstreamError, TimeoutError) as error:
+        async with asyncio.timeout(seconds):
+            listing = await windows.ask(base_url, credentials)
+    except TimeoutError:
+        return UpstreamAnswer(base_url, False, "no answer in time", {})
+    except UpstreamError as error:
         if not credentials and "answered 401" in str(error):
-            _print(f"upstream {base_url}: ok; it requires a key, which clients must send")
-            return True
-        _print(f"upstream {base_url}: {error or 'no answer in time'}")
-        return False
-    models = ", ".join(f"{name} (window {window})" for name, window in listing.windows.items())
-    _print(f"upstream {base_url}: ok; {models or 'it reports no context windows'}")
-    return True
+            return UpstreamAnswer(base_url, True, NEEDS_KEY, {})
+        return UpstreamAnswer(base_url, False, str(error), {})
+    return UpstreamAnswer(base_url, True, ANSWERS, listing.windows)
 
 
 async def show_learned(services: Services) -> None:

@@ -67,10 +67,10 @@ def run_demo(settings: Settings, window: int, *, story: bool | None = None) -> i
         sys.stdout.flush()
         chosen = for_demo(settings, model_url)
         if not (sys.stdout.isatty() if story is None else story):
-            return serve(chosen, {}, listener)
+            return serve(chosen, {}, listener, is_announced=False)
         story_thread = start_story(stage_of(settings, root, window), listener)
         try:
-            return serve(for_story(chosen, window), {}, listener)
+            return serve(for_story(chosen, window), {}, listener, is_announced=False)
         finally:
             listener.close()
             story_thread.join(THREAD_END_SECONDS)

@@ -14,6 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 from prometheus_client.multiprocess import mark_process_dead
 
+from chat_proxy.cli.start_banner import announce
 from chat_proxy.cli.terminal.flags import sources_of
 from chat_proxy.config.environment import read_settings, read_variables
 from chat_proxy.config.settings import Settings
@@ -23,7 +24,7 @@ from chat_proxy.http.process.connection_limit import (
     most_connections,
     take_more_descriptors,
 )
-from chat_proxy.http.process.shutdown import DrainPolicy, GracefulServer
+from chat_proxy.http.process.shutdown import DrainPolicy, GracefulServer, address_of
 from chat_proxy.http.process.workers import CANNOT_START, Workers
 from chat_proxy.http.server.limits import ConnectionLimits
 from chat_proxy.proxy.services import Services
@@ -47,20 +48,27 @@ def run(options: Namespace) -> int:
 
 
 def serve(
-    settings: Settings, variables: Mapping[str, str], listener: socket.socket | None = None
+    settings: Settings,
+    variables: Mapping[str, str],
+    listener: socket.socket | None = None,
+    *,
+    is_announced: bool = True,
 ) -> int:
     """Serve until a signal comes; return the exit code."""
-    refuse_to_expose_keys(settings, make_services(settings, variables))
+    services = make_services(settings, variables)
+    refuse_to_expose_keys(settings, services)
     with listener or listen(settings.server.host, settings.server.port) as port:
+        configure_logging(settings.log.level, settings.log.format)
+        if is_announced:
+            announce(settings, services, address_of([port]))
         if settings.server.workers > 1:
             return serve_by_workers(settings, dict(variables), port)
-        serve_here(settings, dict(variables), port)
+        run_server(settings, dict(variables), port)
     return 0
 
 
 def serve_by_workers(settings: Settings, variables: dict[str, str], listener: socket.socket) -> int:
     """Run a server in each of several processes; return the exit code."""
-    configure_logging(settings.log.level, settings.log.format)
     with tempfile.TemporaryDirectory(prefix="chat-proxy-metrics-") as metrics_dir:
         # prometheus_client reads this once, when a worker imports it.
         os.environ[METRICS_DIR] = metrics_dir  # noqa: TID251 - written, not read
@@ -81,8 +89,18 @@ def serve_here(
     listener: socket.socket,
     metrics_dir: str | None = None,
 ) -> None:
-    """Run one server in this process; exit with CANNOT_START if it cannot start."""
+    """Run one server in a process that has not configured its logs yet."""
     configure_logging(settings.log.level, settings.log.format)
+    run_server(settings, variables, listener, metrics_dir)
+
+
+def run_server(
+    settings: Settings,
+    variables: dict[str, str],
+    listener: socket.socket,
+    metrics_dir: str | None = None,
+) -> None:
+    """Run one server in this process; exit with CANNOT_START if it cannot start."""
     try:
         app = create_app(settings, variables, multiprocess_dir=metrics_dir)
     except BadConfiguration as error:

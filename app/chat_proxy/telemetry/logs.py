@@ -20,7 +20,7 @@ from typing import Any, TextIO
 
 import orjson
 
-from chat_proxy.telemetry.printable import printable
+from chat_proxy.telemetry.printable import printable, writes_text
 
 Fields = Mapping[str, Any]
 
@@ -189,7 +189,7 @@ class LogWriter:
         self._end_thread()
         with suppress(OSError, AttributeError, ValueError):  # in memory, or closed
             self._thread = LogThread(stream.fileno(), self._dropped_line)
-        readable = form == "text" or (form == "auto" and stream.isatty())
+        readable = writes_text(form, stream)
         self._head = text_head if readable else json_head
         self._line = text_line if readable else json_line
 

@@ -1,4 +1,11 @@
-"""Make foreign texts safe to print and to encode."""
+"""Make foreign texts safe to print and to encode, and know who reads them."""
+
+from typing import TextIO
+
+
+def writes_text(form: str, stream: TextIO) -> bool:
+    """Return whether lines are for people: `auto` means that they are on a terminal."""
+    return form == "text" or (form == "auto" and stream.isatty())
 
 
 def printable(text: str) -> str:

@@ -63,14 +63,19 @@ async def test_f12_the_log_stays_one_line_for_each_request_whatever_its_names() 
     ):
         url = await command.url()
         port = int(url.rpartition(":")[2])
+        await command.said("chat-proxy starts")
         await asyncio.gather(*(flood(port, pieces, 100) for _ in range(8)))
-        await eventually(lambda: len(command.err) >= 801, 10)
+        await eventually(lambda: len(command.err) >= 802, 10)
 
     lines = [json.loads(line) for line in command.err]
-    assert len(lines) == 801
+    assert len(lines) == 802
     assert all(line.rstrip("\n").isprintable() for line in command.err)
-    assert {line["message"] for line in lines} == {"server started", "request"}
-    assert all(re.fullmatch("[0-9a-f]{32}", line["request_id"]) for line in lines[1:])
+    assert {line["message"] for line in lines} == {
+        "chat-proxy starts",
+        "server started",
+        "request",
+    }
+    assert all(re.fullmatch("[0-9a-f]{32}", line["request_id"]) for line in lines[2:])
 
 
 async def flood(port: int, pieces: list[str], count: int) -> None:
