@@ -1,0 +1,76 @@
+"""`make demo` and `make run` need the packages of the image only."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a fresh checkout, as far as make looks at it."""
+    for name in ("Makefile", "requirements.lock", "pyproject.toml", ".ci/dev.lock"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def planned(checkout: Path, target: str, *arguments: str) -> str:
+    """Return the commands that make would run."""
+    make = ["make", "--dry-run", target, *arguments]
+    done = subprocess.run(make, cwd=checkout, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize(("target", "command"), [("demo", "demo"), ("run", "serve")])
+def test_a_fresh_checkout_installs_what_the_image_has_and_runs(
+    target: str, command: str, checkout: Path
+) -> None:
+    plan = planned(checkout, target, "ARGS=--help")
+
+    assert "-r requirements.lock" in plan
+    assert "--quiet --no-deps" not in plan
+    assert "dev.lock" not in plan
+    assert plan.endswith(f"PYTHONPATH=app .venv-run/bin/python -m chat_proxy {command} --help\n")
+
+
+def test_packages_that_are_there_are_not_installed_again(checkout: Path) -> None:
+    (checkout / ".venv-run").mkdir()
+    (checkout / ".venv-run" / ".installed").touch()
+
+    assert planned(checkout, "demo").split() == [
+        "PYTHONPATH=app", ".venv-run/bin/python", "-m", "chat_proxy", "demo"
+    ]  # fmt: skip
+
+
+def test_contributors_run_it_with_the_packages_that_they_have(checkout: Path) -> None:
+    (checkout / ".venv").mkdir()
+    (checkout / ".venv" / ".installed").touch()
+
+    assert planned(checkout, "demo").split() == [
+        "PYTHONPATH=app", ".venv/bin/python", "-m", "chat_proxy", "demo"
+    ]  # fmt: skip
+
+
+def test_an_old_python_is_refused_in_one_line(checkout: Path) -> None:
+    python = checkout / "python"
+    pretended = "import sys; sys.version_info = (3, 10); $2"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{pretended}"\n')
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["make", "demo", f"PYTHON={python}"],
+        cwd=checkout,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "LC_ALL": "C"},  # noqa: TID251 - tests start processes
+    )
+
+    assert done.returncode != 0
+    assert "Python 3.11 or newer is needed" in done.stderr
+    assert not (checkout / ".venv-run").exists()
