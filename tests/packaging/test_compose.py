@@ -1,25 +1,29 @@
 import re
+import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from chat_proxy import __version__
 from chat_proxy.config.environment import setting_names
 from chat_proxy.config.settings import Settings
+from tests.packaging.compose_file import TEXT, with_defaults
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
-
-
-def with_defaults(text: str) -> str:
-    """Return the file as Compose sees it where no variable is set."""
-    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
 
 
 COMPOSE: dict[str, Any] = yaml.safe_load(with_defaults(TEXT))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 PROXY = SERVICES["chat-proxy"]
+
+
+def started_with(**variables: str) -> list[str]:
+    """Return the arguments of vLLM, split as Compose splits a text."""
+    services = yaml.safe_load(with_defaults(TEXT, variables))["services"]
+    return shlex.split(services["vllm"]["command"])
 
 
 def mounts() -> list[tuple[str, str]]:
@@ -111,8 +115,60 @@ def test_vllm_serves_a_model_that_fits_a_small_gpu() -> None:
     (device,) = vllm["deploy"]["resources"]["reservations"]["devices"]
 
     assert vllm["image"].startswith("vllm/vllm-openai:")
-    assert vllm["command"] == ["Qwen/Qwen2.5-VL-3B-Instruct-AWQ", "--max-model-len", "8192"]
+    assert started_with()[0] == "Qwen/Qwen2.5-VL-3B-Instruct-AWQ"
     assert device == {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}
+
+
+def test_agents_prompts_fit_and_their_tools_can_be_called() -> None:
+    arguments = started_with()
+    options = dict(pairwise(arguments))
+
+    assert int(options["--max-model-len"]) >= 32_768
+    assert "--enable-auto-tool-choice" in arguments
+    assert options["--tool-call-parser"] == "hermes"
+    assert "" not in arguments
+
+
+def test_variables_change_how_vllm_is_started() -> None:
+    arguments = started_with(
+        MODEL="m", MAX_MODEL_LEN="65536", TOOL_PARSER="mistral", VLLM_EXTRA_ARGS="--seed 1 --x"
+    )
+
+    assert arguments == [
+        *("m", "--max-model-len", "65536", "--enable-auto-tool-choice"),
+        *("--tool-call-parser", "mistral", "--seed", "1", "--x"),
+    ]
+
+
+def test_models_and_what_was_compiled_outlive_a_container() -> None:
+    kept = {place for _, place in mounts()}
+
+    assert {"/root/.cache/huggingface", "/root/.cache/vllm"} <= kept
+
+
+def test_the_image_is_built_here_unless_it_is_to_be_pulled() -> None:
+    own = {"PROXY_IMAGE": "registry.example/p", "PROXY_TAG": "9", "PROXY_PULL": "always"}
+    pulled = yaml.safe_load(with_defaults(TEXT, own))["services"]["chat-proxy"]
+
+    assert (PROXY["image"], PROXY["pull_policy"]) == (f"chat-proxy:{__version__}", "build")
+    assert (pulled["image"], pulled["pull_policy"]) == ("registry.example/p:9", "always")
+    assert PROXY["build"] == "."
+
+
+def test_no_variable_of_the_file_alone_looks_like_a_setting() -> None:
+    """They may stand in .env, which the proxy reads too; it refuses unknown settings."""
+    named = set(re.findall(r"\$\{(\w+)", TEXT))
+
+    assert {name for name in named if name.startswith("CHAT_PROXY_")} <= set(setting_names())
+
+
+def test_every_service_has_a_health_check() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+    without = {name for name, service in SERVICES.items() if "healthcheck" not in service}
+
+    assert without == {"chat-proxy"}
+    assert "\nHEALTHCHECK " in dockerfile
 
 
 def test_what_is_mounted_is_in_the_checkout_or_a_declared_volume() -> None:
@@ -131,5 +187,5 @@ def test_the_data_are_kept_where_the_image_has_them() -> None:
 def test_every_image_has_a_fixed_version() -> None:
     images = [service["image"] for service in SERVICES.values() if "image" in service]
 
-    assert len(images) == 4
+    assert len(images) == 5
     assert all(re.fullmatch(r"[\w./-]+:v?\d[\w.-]*", image) for image in images)
