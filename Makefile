@@ -31,17 +31,14 @@ $(INSTALLED): .ci/dev.lock pyproject.toml
 	$(BIN)/python -m pip check
 	@touch $@
 
-# uv installs in parallel, which takes a tenth of pip's time.
-LOCKED := --no-deps --require-hashes --only-binary :all: -r requirements.lock
+# uv installs in parallel, which takes a tenth of pip's time; where it cannot, pip does.
 .venv-run/.installed: requirements.lock
 	@$(PYTHON) -c '$(NEEDS_PYTHON)'
 	@echo "Installing $$(grep -c == requirements.lock) packages into .venv-run; this is done once."
-	@if command -v uv > /dev/null; then \
-		uv venv --quiet --clear --python "$$(command -v $(PYTHON))" .venv-run \
-			&& uv pip install --python .venv-run $(LOCKED); \
-	else \
-		$(PYTHON) -m venv --clear .venv-run && .venv-run/bin/python -m pip install $(LOCKED); \
-	fi
+	@{ command -v uv > /dev/null && uv venv --quiet --clear --python "$$(command -v $(PYTHON))" .venv-run \
+		&& uv pip install --python .venv-run --no-deps --require-hashes --only-binary :all: -r requirements.lock; } \
+	|| { $(PYTHON) -m venv --clear .venv-run \
+		&& .venv-run/bin/python -m pip install --no-deps --require-hashes --only-binary :all: -r requirements.lock; }
 	@touch $@
 
 servers: ## Install the servers and the browser that tests start, where they are missing

@@ -33,7 +33,7 @@ def test_a_fresh_checkout_installs_what_the_image_has_and_runs(
 ) -> None:
     plan = planned(checkout, target, "ARGS=--help")
 
-    assert "-r requirements.lock" in plan
+    assert plan.count("--require-hashes --only-binary :all: -r requirements.lock") == 2
     assert "--quiet --no-deps" not in plan
     assert "dev.lock" not in plan
     assert plan.endswith(f"PYTHONPATH=app .venv-run/bin/python -m chat_proxy {command} --help\n")
@@ -55,6 +55,35 @@ def test_contributors_run_it_with_the_packages_that_they_have(checkout: Path) ->
     assert planned(checkout, "demo").split() == [
         "PYTHONPATH=app", ".venv/bin/python", "-m", "chat_proxy", "demo"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("uv_works", [True, False])
+def test_uv_is_used_where_it_works_and_pip_otherwise(uv_works: bool, checkout: Path) -> None:
+    bin_ = checkout / "bin"
+    bin_.mkdir()
+    uv, python = bin_ / "uv", bin_ / "python"
+    uv.write_text(f"#!/bin/sh\necho uv $1 >> log\nmkdir -p .venv-run; exit {int(not uv_works)}\n")
+    # Makes a virtualenv whose python does the same.
+    python.write_text(
+        "#!/bin/sh\necho python $1 $2 >> log\n"
+        "mkdir -p .venv-run/bin; cp -f $0 .venv-run/bin/python || true\n"
+    )
+    for file in (uv, python):
+        file.chmod(0o755)
+    path = f"{bin_}:/usr/bin:/bin"
+
+    subprocess.run(
+        ["make", ".venv-run/.installed", f"PYTHON={python}"],
+        cwd=checkout,
+        check=True,
+        capture_output=True,
+        env={"PATH": path},
+    )
+
+    by_uv = ["uv venv", "uv pip"] if uv_works else ["uv venv"]
+    by_pip = [] if uv_works else ["python -m venv", "python -m pip"]
+    log = (checkout / "log").read_text().splitlines()
+    assert [line for line in log if "-c" not in line] == [*by_uv, *by_pip]
 
 
 def test_an_old_python_is_refused_in_one_line(checkout: Path) -> None:
