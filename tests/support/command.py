@@ -68,7 +68,7 @@ async def running_command(
         "-m",
         "chat_proxy",
         *arguments,
-        env=environment(variables) | {"PYTHONPATH": str(ROOT / "app")},
+        env=environment(variables),
         cwd=cwd,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -102,7 +102,7 @@ async def run_command(
         "-m",
         "chat_proxy",
         *arguments,
-        env=environment(variables) | {"PYTHONPATH": str(ROOT / "app")} | (exact or {}),
+        env=environment(variables) | (exact or {}),
         cwd=cwd,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -127,7 +127,8 @@ def environment(variables: dict[str, str]) -> dict[str, str]:
     }
     chosen = {"SERVER_PORT": "0", **quiet, **variables}
     ours = {f"CHAT_PROXY_{name}": value for name, value in chosen.items()}
-    return {**os.environ, **ours}  # noqa: TID251 - tests start processes
+    # The code of this checkout, from whichever directory the process is started.
+    return {**os.environ, "PYTHONPATH": str(ROOT / "app"), **ours}  # noqa: TID251
 
 
 async def ask(url: str, method: str = "GET", **options: Any) -> httpx.Response:
