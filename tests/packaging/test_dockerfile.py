@@ -2,6 +2,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,6 +15,8 @@ import pytest
 from chat_proxy.config.environment import setting_names
 
 ROOT = Path(__file__).parents[2]
+PYTHON = "3.13"
+UNREACHABLE = ("Failed to fetch", "Could not connect", "dns error", "error sending request")
 
 
 class Instruction(NamedTuple):
@@ -47,8 +50,36 @@ def copied_from_the_checkout() -> list[str]:
 def test_both_stages_have_the_same_python() -> None:
     build, runtime = stages()
 
-    assert in_stage(build, "FROM") == ["python:3.11-slim-bookworm AS build"]
-    assert in_stage(runtime, "FROM") == ["python:3.11-slim-bookworm"]
+    assert in_stage(build, "FROM") == [f"python:{PYTHON}-slim-bookworm AS build"]
+    assert in_stage(runtime, "FROM") == [f"python:{PYTHON}-slim-bookworm"]
+
+
+def test_the_image_s_python_and_the_oldest_one_are_tested() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    (versions,) = re.findall(r"python: \[(.*)\]", workflow)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+    assert {PYTHON, project["requires-python"].removeprefix(">=")} <= set(
+        re.findall(r"[\d.]+", versions)
+    )
+    assert f"Programming Language :: Python :: {PYTHON}" in project["classifiers"]
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_every_locked_package_has_a_wheel_for_the_image(machine: str, tmp_path: Path) -> None:
+    """Where no package index can be reached, there is nothing to be asked."""
+    command = [sys.executable, "-m", "uv", "pip", "install", "--dry-run", "--no-deps"]
+    command += ["--require-hashes", "--only-binary", ":all:", "--target", str(tmp_path)]
+    command += ["--python-version", PYTHON, "--python-platform", f"{machine}-manylinux_2_36"]
+
+    asked = subprocess.run(
+        [*command, "-r", "requirements.lock"], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+
+    if any(word in asked.stderr for word in UNREACHABLE):
+        pytest.skip("no package index can be reached")
+    assert asked.returncode == 0, asked.stderr
+    assert re.search(r"Would install \d+ packages", asked.stderr)
 
 
 def test_dependencies_are_what_the_lock_says_to_the_byte() -> None:

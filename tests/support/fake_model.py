@@ -81,7 +81,7 @@ class FakeModel:
             pass
         finally:
             self.open_connections -= 1
-            with suppress(AttributeError):  # Python 3.11 cannot abort what is closed already
+            with suppress(AttributeError):  # asyncio cannot abort what is closed already
                 writer.transport.abort()
 
 
