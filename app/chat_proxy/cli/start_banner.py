@@ -8,6 +8,8 @@ import logging
 import sys
 import threading
 from collections.abc import Iterator
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from chat_proxy import __version__
 from chat_proxy.cli.check_config import UpstreamAnswer, answer_of, upstream_routes
@@ -23,7 +25,6 @@ from chat_proxy.telemetry.printable import printable, writes_text
 SENTENCE = "chat-proxy starts"
 ANSWER_SECONDS = 2.0
 MOST_MODELS = 8
-EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - not bound here
 
 Banner = dict[str, object]
 
@@ -135,8 +136,10 @@ def dashboard_of(settings: Settings, address: str) -> str:
     """Return the dashboard's URL as a browser on this machine opens it."""
     if not settings.dashboard.enabled:
         return "off"
-    for every, local in EVERY_ADDRESS.items():
-        address = address.replace(f"//{every}:", f"//{local}:")
+    url = urlsplit(address)
+    host = ip_address(url.hostname or "")
+    if host.is_unspecified:
+        address = f"http://{'127.0.0.1' if host.version == 4 else '[::1]'}:{url.port}"
     key = ", with CHAT_PROXY_AUTH_ADMIN_KEY" if settings.auth.admin_key else ""
     return f"{address}/dashboard{key}"
 
