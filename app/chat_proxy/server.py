@@ -58,10 +58,11 @@ def create_app(
     if is_embedded:
         refuse_to_expose_keys(settings, services, is_embedded=True)
     operations = operations_of(services)
+    endpoints = endpoints_of(settings, services)
     app = ProxyApp(
         partial(
             FrontDoor,
-            endpoints=endpoints_of(settings, services),
+            endpoints=endpoints,
             gate=Gate(plain(key) for key in settings.auth.keys),
             guard=BrowserGuard(
                 settings.server.cors_origins, checks_names=is_open_to_pages(settings, services)
@@ -77,6 +78,7 @@ def create_app(
         exception_handlers=ERROR_HANDLERS,
     )
     app.state.services = services
+    app.state.endpoint_paths = frozenset(endpoints)
     add_operator_routes(app, settings, services, operations)
     return app
 

@@ -112,8 +112,18 @@ def make_upstream(settings: Settings) -> Upstream:
             upstream.keep_alive_seconds,
             upstream.breaker_failures,
             upstream.breaker_seconds,
-        )
+        ),
+        report_breaker,
     )
+
+
+def report_breaker(base_url: str, seconds: float | None) -> None:
+    """Log that calls to an upstream are refused from now on, or that it answers again."""
+    if seconds is None:
+        log("the upstream answers again", upstream=base_url)
+    else:
+        sentence = "the upstream fails repeatedly: requests to it are refused for a while"
+        log(sentence, WARNING, upstream=base_url, seconds=seconds)
 
 
 def make_sizing(store: FailOpenStore, windows: Windows, policies: ModelPolicies) -> Sizing:

@@ -31,7 +31,7 @@ from chat_proxy.proxy.forwarding.overflow_replay import (
     smaller,
 )
 from chat_proxy.proxy.forwarding.refusals import TooLong, TruncatedPrompt
-from chat_proxy.proxy.forwarding.relay import RelayChat
+from chat_proxy.proxy.forwarding.relay_chat import RelayChat
 from chat_proxy.proxy.forwarding.send import call_of, send_again, send_and_relay
 from chat_proxy.proxy.forwarding.silent_truncation import (
     SentPrompt,
@@ -43,17 +43,23 @@ from chat_proxy.proxy.forwarding.sse_keepalive import SseKeepalive
 from chat_proxy.proxy.manual.command import Command, command_in
 from chat_proxy.proxy.manual.command_reply import run_command, send_reply
 from chat_proxy.proxy.reporting.chat_detail import RecordedChat
+from chat_proxy.proxy.reporting.record_outcome import (
+    STORED_HISTORY,
+    UNKNOWN_SHAPE,
+    UNKNOWN_WINDOW,
+    record_result,
+    record_size,
+)
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.services import Services
 from chat_proxy.proxy.session.output import body_to_send, with_fitting_output
 from chat_proxy.proxy.session.request import (
     CompactionRequest,
-    CompactionResult,
     unchanged_result,
 )
-from chat_proxy.proxy.sizing.measure import Measured, measure
-from chat_proxy.telemetry.logs import WARNING, log, log_exception
+from chat_proxy.proxy.sizing.measure import measure
+from chat_proxy.telemetry.logs import log_exception
 from chat_proxy.telemetry.metrics import Metrics
 from chat_proxy.telemetry.record import RequestRecord
 from chat_proxy.wires.body import has_stored_history
@@ -86,6 +92,7 @@ async def answer(
     """Take a chat request through its whole journey."""
     record = context.record
     record.model = route.model
+    record.upstream = route.base_url
     record.streams = request.streams
     if services.policy.answers_commands and record.mode == "on":
         command = command_in(request)
@@ -125,6 +132,7 @@ async def prepare_or_fail_open(
     except Exception as error:  # noqa: BLE001 - features fail open
         log_exception("request could not be prepared", error)
         context.record.compaction = "failed-open"
+        context.record.explain("The proxy made a mistake and sent the request unchanged.")
         return OutgoingRequest(request.body)
 
 
@@ -137,16 +145,19 @@ async def prepare(
         # Nobody but the upstream knows the whole history: what cannot be seen is never guessed.
         services.metrics.skipped.labels("stored_history").inc()
         record.compaction = "off"
+        record.explain(STORED_HISTORY, warns=False)
         return OutgoingRequest(request.body)
     credentials = route.credentials_for(caller)
     measured = await measure(request, route, credentials, services.sizing)
     if measured is None:
         services.metrics.skipped.labels("shape").inc()
+        record.explain(UNKNOWN_SHAPE)
         return OutgoingRequest(request.body)
     record_size(record, measured)
     services.engine_counts.ask_later(request, route, measured, credentials)
     if measured.window is None:
         services.metrics.skipped.labels("window").inc()
+        record.explain(UNKNOWN_WINDOW)
     observes = record.mode == "observe"
     compaction = CompactionRequest(
         request, measured, route, caller.tenant, credentials, record.request_id, observes
@@ -191,6 +202,7 @@ async def send_until_it_fits(
             holds_overflows=outgoing.compaction is not None,
             prompt=outgoing.prompt,
             needs_success=held is not None,
+            sent=outgoing.body,
         )
         try:
             send = send_again if held else send_and_relay
@@ -268,33 +280,3 @@ def learn(prompt: SentPrompt, route: ModelRoute, record: RequestRecord, services
         return
     services.metrics.silent_truncations.labels("relayed").inc()
     learn_truncation(truncation, route, services.sizing)
-
-
-def record_size(record: RequestRecord, measured: Measured) -> None:
-    """Record the size of a request as the client sent it."""
-    record.tokens_before = record.tokens_after = measured.tokens
-    record.messages_before = record.messages_after = len(measured.counted.profiles)
-    if measured.window is not None:
-        record.window = measured.window.tokens
-        record.window_source = measured.window.source
-
-
-def record_result(record: RequestRecord, result: CompactionResult) -> None:
-    """Record what was done to a request, and log the notices of its stages."""
-    record.compaction = result.label
-    record.stages = result.stages
-    record.failed_stages = tuple([failure.stage for failure in result.failures])
-    record.is_break = result.is_break
-    record.messages_after = len(result.conversation)
-    record.tokens_after = result.token_count.tokens
-    record.unfit = result.unfit or record.unfit
-    for notice in result.notices:
-        log(notice, request_id=record.request_id, mode=record.mode)
-    for failure in result.failures:
-        log(
-            "a stage failed and was skipped",
-            WARNING,
-            request_id=record.request_id,
-            stage=failure.stage,
-            exception=type(failure.error).__name__,
-        )

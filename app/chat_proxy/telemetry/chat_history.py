@@ -100,6 +100,7 @@ def row_of(record: RequestRecord) -> Row:
         "is_break": record.is_break,
         "replays": record.replays,
         "unfit": record.unfit,
+        "reason": record.reason,
         "messages": [record.messages_before, record.messages_after],
         "tokens": [record.tokens_before, record.tokens_after],
         "window": record.window,

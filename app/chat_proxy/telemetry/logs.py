@@ -269,9 +269,9 @@ def log(sentence: str, level: int = INFO, /, **fields: object) -> None:
     _WRITER.write(level, sentence, fields)
 
 
-def log_each(sentence: str, of_each: Iterable[Fields]) -> None:
+def log_each(sentence: str, of_each: Iterable[Fields], level: int = INFO) -> None:
     """Log the same sentence once for each set of fields."""
-    _WRITER.write_all(INFO, sentence, of_each)
+    _WRITER.write_all(level, sentence, of_each)
 
 
 def log_exception(sentence: str, error: BaseException) -> None:

@@ -9,6 +9,7 @@ from chat_proxy.wires.recognise import WIRES
 CHAT_ROUTES: Final = {f"/v1{wire.path}": wire.name for wire in WIRES}
 """The routes of chats, each with the name of its wire."""
 MODEL_CHARS = 128
+_REFUSED_AS_SENT = (400, 413, 422)
 _PROMPT_AND_ANSWER = (
     "compaction",
     "stages",
@@ -54,6 +55,12 @@ class RequestRecord:
     tokens_after: int | None = None
     unfit: str = ""
     """Why no form of the request fits the window, one sentence with numbers."""
+    upstream: str = ""
+    """The base URL that the request is sent to, which never holds credentials."""
+    reason: str = ""
+    """Why the request failed or was not compacted, one sentence without a client's text."""
+    warns: bool = False
+    """Whether the reason is one that the operator should see, not the client's own mistake."""
     window: int = 0
     window_source: str = ""
     prepared_seconds: float | None = None
@@ -94,6 +101,17 @@ class RequestRecord:
         """Set the duration, and cut the model's name to MODEL_CHARS: the client chooses it."""
         self.seconds = time.perf_counter() - self.started
         self.model = self.model[:MODEL_CHARS]
+
+    def explain(self, sentence: str, *, warns: bool = True) -> None:
+        """Record why the request was not compacted as it should be; the first reason stays."""
+        self.reason = self.reason or sentence
+        self.warns = self.warns or warns
+
+    def explain_failure(self, sentence: str, status: int, *, warns: bool) -> None:
+        """Record why the request failed, unless it was refused because it was not compacted."""
+        if self.compaction != "failed-open" or status not in _REFUSED_AS_SENT:
+            self.reason = sentence
+        self.warns = self.warns or warns
 
     def prepared(self) -> None:
         """Record the time until the request was ready to be sent."""
@@ -166,6 +184,8 @@ class RequestRecord:
             fields["new_compaction"] = self.is_break
         if self.unfit:
             fields["unfit"] = self.unfit
+        if self.reason:
+            fields["reason"] = self.reason
         if self.replays:
             fields["replays"] = self.replays
         if self.failed_stages:

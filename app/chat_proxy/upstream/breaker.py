@@ -16,11 +16,22 @@ LET_THROUGH_ONE_IN = 10
 REMEMBERED = 1_000
 
 
+Report = Callable[[str, float | None], None]
+"""Called with a base URL and for how many seconds its calls are refused; None: it answers again."""
+
+
 class Breaker:
     """Count the failures of one upstream in a row, and refuse calls once there are too many."""
 
-    def __init__(self, failures: int, seconds: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        failures: int,
+        seconds: float,
+        clock: Callable[[], float],
+        report: Callable[[float | None], None] = lambda _: None,
+    ) -> None:
         self._limit = failures
+        self._report = report
         self._first_seconds = seconds
         self._clock = clock
         self._failures = 0
@@ -52,6 +63,10 @@ class Breaker:
 
     def succeeded(self) -> None:
         """Close the breaker: the upstream answers."""
+        if not self._failures:
+            return
+        if self.is_open:
+            self._report(None)
         self._failures = 0
         self._seconds = self._first_seconds
         self._probing = False
@@ -66,9 +81,11 @@ class Breaker:
         now = self._clock()
         if self._failures == self._limit:
             self._open_until = now + self._seconds
+            self._report(self._seconds)
         elif self.is_open and now >= self._open_until:
             self._seconds = min(self._seconds * 2, LONGEST_SECONDS)
             self._open_until = now + self._seconds
+            self._report(self._seconds)
         if wanted_seconds:
             self._failures = max(self._failures, self._limit)
             self._open_until = max(self._open_until, now + wanted_seconds)
@@ -85,9 +102,14 @@ class Breakers:
     """
 
     def __init__(
-        self, failures: int, seconds: float, clock: Callable[[], float] = time.monotonic
+        self,
+        failures: int,
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        report: Report = lambda _, __: None,
     ) -> None:
         self._new = partial(Breaker, failures, seconds, clock)
+        self._report = report
         self._breakers: dict[str, Breaker] = {}
 
     def of(self, base_url: str) -> Breaker:
@@ -96,7 +118,8 @@ class Breakers:
         if breaker is None:
             if len(self._breakers) >= REMEMBERED:
                 self._forget_closed()
-            self._breakers[base_url] = breaker = self._new()
+            breaker = self._new(partial(self._report, base_url))
+            self._breakers[base_url] = breaker
         return breaker
 
     def _forget_closed(self) -> None:

@@ -13,7 +13,7 @@ from chat_proxy.http.client.dialler import Target, TlsFailed, target_of
 from chat_proxy.http.client.pool import Answer, ConnectionPool, IdleConnections, request_message
 from chat_proxy.http.client.resolver import NameNotResolved
 from chat_proxy.http.headers import RawHeaders, values_of
-from chat_proxy.upstream.breaker import Breakers
+from chat_proxy.upstream.breaker import Breakers, Report
 from chat_proxy.upstream.header_rules import answered
 
 REMEMBERED_TARGETS = 1_000
@@ -76,11 +76,11 @@ class Reply(Answer):
 class Upstream:
     """Send calls over one pool of connections; its breakers are keyed by base URL."""
 
-    def __init__(self, policy: UpstreamPolicy) -> None:
+    def __init__(self, policy: UpstreamPolicy, report: Report = lambda _, __: None) -> None:
         self._policy = policy
         self._pool: ConnectionPool | None = None
         self._targets: dict[tuple[str, str], Target] = {}
-        self.breakers = Breakers(policy.breaker_failures, policy.breaker_seconds)
+        self.breakers = Breakers(policy.breaker_failures, policy.breaker_seconds, report=report)
 
     def open(self) -> None:
         """Make the pool; call it in the event loop that will use it."""

@@ -1,5 +1,8 @@
 """Whole completions for the proxy's own queries, streamed so that no gateway times out."""
 
+import asyncio
+from contextlib import suppress
+
 from chat_proxy.errors import UpstreamInvalidResponse, UpstreamResponseTooLarge
 from chat_proxy.http.headers import value_of
 from chat_proxy.upstream.client import Call, Reply, Upstream
@@ -7,13 +10,14 @@ from chat_proxy.wires.answers import AnswerForm, Completion, parsed_document
 
 MAX_BYTES = 4 * 1024 * 1024
 REFUSAL_BYTES = 16 * 1024
+REFUSAL_SECONDS = 2
 LONGEST_PAUSE_SECONDS = 60
 
 
 class NotAnswered(Exception):
     """The upstream answered with an error status.
 
-    `retry_after` is the pause it asks for in seconds, `said` its explanation of a 400 or a 422.
+    `retry_after` is the pause it asks for in seconds, `said` the beginning of its error body.
     """
 
     def __init__(self, status: int, retry_after: float | None, said: bytes = b"") -> None:
@@ -30,10 +34,8 @@ async def complete(upstream: Upstream, call: Call, form: AnswerForm) -> Completi
     """
     reply = await upstream.send(call)
     try:
-        if reply.status in (400, 422):
-            raise NotAnswered(reply.status, retry_after(reply), await _read_refusal(reply))
         if reply.status != 200:
-            raise NotAnswered(reply.status, retry_after(reply))
+            raise NotAnswered(reply.status, retry_after(reply), await _read_refusal(reply))
         body = await _read(reply)
     finally:
         reply.release()
@@ -60,8 +62,10 @@ async def _read(reply: Reply) -> bytes:
 
 
 async def _read_refusal(reply: Reply) -> bytes:
-    """Return the beginning of an error body, which holds its explanation."""
+    """Return the beginning of an error body, which holds its explanation, if it comes soon."""
     body = bytearray()
-    while len(body) < REFUSAL_BYTES and (chunk := await reply.read_some()):
-        body += chunk
+    with suppress(TimeoutError):
+        async with asyncio.timeout(REFUSAL_SECONDS):
+            while len(body) < REFUSAL_BYTES and (chunk := await reply.read_some()):
+                body += chunk
     return bytes(body[:REFUSAL_BYTES])

@@ -16,6 +16,7 @@ from chat_proxy.proxy.compacting.prepare import prepare_summary, start_for
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.session.request import CompactionResult, unchanged_result
 from chat_proxy.proxy.session.session import AppliedCheckpoint, CompactionSession
+from chat_proxy.proxy.summaries.failure import SummaryFailed
 from chat_proxy.proxy.summaries.jobs import SummaryTask
 from chat_proxy.proxy.summaries.obtain import ready_summary, running_summary
 
@@ -26,14 +27,16 @@ WITH_NOTES = FoldOption(is_allowed=True)
 
 
 class Obtained(NamedTuple):
-    """The summary for a compaction, if there is one, and whether a model failed to write it."""
+    """The summary for a compaction, if there is one, and why a model failed to write it."""
 
     summary: Checkpoint | None = None
     label: str = "built"
-    has_failed: bool = False
+    failure: SummaryFailed | None = None
 
-
-FAILED = Obtained(has_failed=True)
+    @property
+    def reason(self) -> str:
+        """Why there is no summary, one sentence; empty if none was needed."""
+        return f"No summary was written: {self.failure.sentence}" if self.failure else ""
 
 
 async def compact(
@@ -163,12 +166,13 @@ class Compaction:
         if folded is not None:
             plan = await self._with_spare_room_used(plan, folded.tokens)
             adoption = replace(adoption, plan=plan)
-        label = "failed-open" if obtained.has_failed else obtained.label
+        label = "failed-open" if obtained.failure else obtained.label
         label = label if folded else self._outcome.label
         result = await adopt(adoption, folded, originals, label)
         report = await asyncio.to_thread(report_of, self._view, plan, self._goal.target)
         report = replace(report, is_waiting=self._is_waiting(plan, obtained))
-        return result._replace(plan=report, failures=self._outcome.failures)
+        reason = obtained.reason if folded else ""
+        return result._replace(plan=report, failures=self._outcome.failures, reason=reason)
 
     def _is_waiting(self, plan: Plan, obtained: Obtained) -> bool:
         """Return whether only a dry run carries this plan out: its summary is not ready yet."""
@@ -194,20 +198,24 @@ class Compaction:
             return Obtained(ready, "reused" if ready else "built")
         task = await running_summary(session, self._services.summaries) or await self._start()
         if task is None:
-            return Obtained(has_failed=not self._fits and self._failed_lately)
+            return Obtained(failure=None if self._fits else self._failure)
         if self._fits and not self._policy.waits_at_trigger:
             return Obtained()
         await self._services.summaries.jobs.wait(task)
         # The task may belong to another request, whose list is not quite the same.
         written = await ready_summary(session, self._applied)
-        return Obtained(written) if written else FAILED
+        if written is not None:
+            return Obtained(written)
+        scope = session.compaction.scope
+        jobs = self._services.summaries.jobs
+        return Obtained(failure=jobs.last_failure(scope, session.history))
 
     @property
-    def _failed_lately(self) -> bool:
-        """Whether no summary is tried because the last one failed; else its span is too small."""
+    def _failure(self) -> SummaryFailed | None:
+        """Why no summary is tried: the last one failed; None if its span is too small."""
         scope, history = self._session.compaction.scope, self._session.history
-        tokens = self._outcome.token_count.tokens
-        return not self._services.summaries.jobs.may_try(scope, history, tokens)
+        jobs, tokens = self._services.summaries.jobs, self._outcome.token_count.tokens
+        return None if jobs.may_try(scope, history, tokens) else jobs.last_failure(scope, history)
 
     async def _start(self) -> SummaryTask | None:
         tokens = self._outcome.token_count.tokens
@@ -249,11 +257,12 @@ class Compaction:
         return tokens - plan.tokens >= least
 
     def _unchanged(self, obtained: Obtained) -> CompactionResult:
-        label = "failed-open" if obtained.has_failed else self._outcome.label
-        return self._outcome._replace(label=label)
+        label = "failed-open" if obtained.failure else self._outcome.label
+        return self._outcome._replace(label=label, reason=obtained.reason)
 
     async def _unfit(self) -> CompactionResult:
         """Return the request as the client sent it, with the reason why no form fits."""
         unfit = await asyncio.to_thread(self.planner.unfit)
         unchanged = unchanged_result(self._session.compaction)
-        return unchanged._replace(label="failed-open", unfit=unfit.sentence)
+        reason = f"No form of the request fits: {unfit.sentence}."
+        return unchanged._replace(label="failed-open", unfit=unfit.sentence, reason=reason)

@@ -31,6 +31,7 @@ async def forward(
     path: str, body: bytes, route: ModelRoute, context: RequestContext, forwarding: Forwarding
 ) -> None:
     """Forward a request of another kind than chat and relay its answer, both byte for byte."""
+    context.record.upstream = route.base_url
     call = call_of(path, body, route, context)
     await send_and_relay(call, RelayBytes(context, forwarding.policy), context, forwarding)
 

@@ -27,14 +27,6 @@ FRAME_ROOM = 240
 NOTHING_TO_FOLD = "There is nothing to compact yet: the conversation has no older turns."
 TOO_LITTLE = "There is little to compact yet: a summary would be no shorter than the messages."
 SWITCHED_OFF = "Summaries are switched off on this proxy, so nothing was compacted."
-FAILURE_TEXTS = {
-    "timeout": "the summary model did not answer in time.",
-    "window": "the messages do not fit into the summary model's window.",
-    "refused": "the summary model refused the request.",
-    "unavailable": "the summary model cannot be reached or answers with errors.",
-    "upstream_unavailable": "the summary model failed repeatedly and is not asked for a while.",
-    "tenant_budget": "this key has used up its tokens for summaries; try again later.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +102,8 @@ def record_manual(record: RequestRecord, done: ManualResult, messages: int) -> N
     record.messages_before, record.messages_after = messages, len(done.conversation)
     record.stages = (SUMMARY,) if done.checkpoint else ()
     record.is_break = done.label == "built"
+    if done.has_failed:
+        record.explain(f"No summary was written: {done.note}")
 
 
 class ManualCompaction:
@@ -141,21 +135,22 @@ class ManualCompaction:
         draft = SummaryDraft(session, applied, wish=self._options.instruction)
         if end <= draft.start:
             return unchanged(session.compaction, "none", NOTHING_TO_FOLD)
-        written, reason = await self._written(draft, end)
-        if reason == "no_gain":
+        written = await self._written(draft, end)
+        if written is not None:
+            return await self._adopted(applied, written, found)
+        jobs = self._services.summaries.jobs
+        failure = jobs.last_failure(session.compaction.scope, session.history)
+        if failure.reason == "no_gain":
             return await self._result(found, "reused", TOO_LITTLE)
-        if written is None:
-            return unchanged(session.compaction, "failed-open", reason_text(reason))
-        return await self._adopted(applied, written, found)
+        return unchanged(session.compaction, "failed-open", failure.sentence)
 
-    async def _written(self, draft: SummaryDraft, end: int) -> tuple[Checkpoint | None, str]:
-        """Return the summary up to `end`, or None and the reason why there is none."""
+    async def _written(self, draft: SummaryDraft, end: int) -> Checkpoint | None:
+        """Return the summary up to `end`, None if it could not be written."""
         session, services = self._session, self._services.summaries
         tokens = (await session.outcome(draft.applied)).token_count.tokens
         jobs = services.jobs
         job = await self._job(draft, Span(draft.start, end), tokens)
-        checkpoint = await jobs.wait(jobs.begin(job))
-        return checkpoint, "" if checkpoint is not None else jobs.reason_of(job)
+        return await jobs.wait(jobs.begin(job))
 
     async def _job(self, draft: SummaryDraft, span: Span, tokens: int) -> SummaryJob:
         """Return the job of a summary; it does not accept a prepared summary that covers less."""
@@ -217,8 +212,3 @@ def manual_room(view: View, end: int, summary: str) -> int:
 def without_fold(checkpoint: Checkpoint) -> Checkpoint:
     """Return a checkpoint without its fold, which will be replaced."""
     return replace(checkpoint, folded_until=0, text="", summary="", summarised_until=0, sources=())
-
-
-def reason_text(reason: str) -> str:
-    """Return the reason for a missing summary as a sentence."""
-    return FAILURE_TEXTS.get(reason, f"the summary model gave no usable summary ({reason}).")

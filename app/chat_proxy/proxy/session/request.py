@@ -64,6 +64,8 @@ class CompactionResult(NamedTuple):
     """The output fields that were lowered below what the client asked for."""
     unfit: str = ""
     """Why no form of the request fits, one sentence with numbers; empty if one does."""
+    reason: str = ""
+    """Why the request was not compacted as it should be, one sentence; empty if it was."""
 
     @property
     def counted(self) -> RequestCount:

@@ -66,7 +66,7 @@ class _Failure:
     until: float
     tokens: int
     """The minimum prompt size for a retry, whatever the time; 0 if only time matters."""
-    reason: str
+    failure: SummaryFailed
     messages: int
     """How many messages the summary would have covered; a client that dropped some has fewer."""
 
@@ -125,10 +125,10 @@ class SummaryJobs:
             return True
         return self._clock() >= failure.until and tokens >= failure.tokens
 
-    def reason_of(self, job: SummaryJob) -> str:
-        """Return the reason why the last summary of this conversation failed."""
-        failure = self._failure_of(job.scope, job.history)
-        return failure.reason if failure else "unavailable"
+    def last_failure(self, scope: Scope, history: History) -> SummaryFailed:
+        """Return why the last summary of this conversation failed."""
+        failed = self._failure_of(scope, history)
+        return failed.failure if failed else SummaryFailed("unavailable")
 
     def _failure_of(self, scope: Scope, history: History) -> _Failure | None:
         """Return the last failure of a conversation, whose beginning the client may have dropped.
@@ -283,12 +283,18 @@ class SummaryJobs:
         pause = max(PAUSES_SECONDS[min(count, 3) - 1], failure.retry_after or 0)
         min_tokens = int(job.tokens * GROWTH) if failure.reason == "no_gain" else 0
         until, messages = self._clock() + pause, job.end - job.history.instructions
-        failed = _Failure(count, until, min_tokens, failure.reason, messages)
+        failed = _Failure(count, until, min_tokens, failure.with_traceback(None), messages)
         for name in (job.history.beginning, job.anchor):
             self._failures.put((job.scope, name), failed)
         self._metrics.summaries.labels("failed").inc()
         self._metrics.summary_failures.labels(failure.reason).inc()
-        log("no summary was written", WARNING, reason=failure.reason, next_try_seconds=pause)
+        log(
+            "no summary was written",
+            WARNING,
+            reason=failure.reason,
+            next_try_seconds=pause,
+            **({"said": failure.said} if failure.said else {}),
+        )
 
 
 def _key_of(job: SummaryJob) -> _Key:

@@ -8,9 +8,17 @@ import orjson
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
-from chat_proxy.errors import ClientGone, InternalError, MethodNotAllowed, NotFound, ProxyError
+from chat_proxy.errors import (
+    ClientGone,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    ProxyError,
+    UpstreamError,
+)
 from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.request_context import RequestContext
+from chat_proxy.telemetry.logs import WARNING, log
 from chat_proxy.wires.answers import Tap
 from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
 from chat_proxy.wires.wire import Wire
@@ -18,6 +26,16 @@ from chat_proxy.wires.wire import Wire
 SEND_SECONDS = 2
 NOTHING_COMPACTED = (b"x-chat-proxy-compaction", b"none")
 """The header of an error response that has no record."""
+
+INDEX: Final = {
+    "service": "chat-proxy",
+    "base_url": "this address with /v1",
+    "models": "/v1/models",
+    "health": "/healthz",
+    "dashboard": "/dashboard",
+    "metrics": "/metrics",
+}
+"""What someone reads who opens the proxy's address in a browser."""
 
 Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
 
@@ -47,6 +65,8 @@ async def send_error(error: ProxyError, context: RequestContext) -> None:
     """Send an error in the form that is still possible; break the connection if none is."""
     record = context.record
     record.code = error.code
+    sentence = reason_of(error, record.upstream)
+    record.explain_failure(sentence, error.status, warns=error.status >= 500)
     if isinstance(error, ClientGone):
         record.status = record.status or error.status
         await context.sink.abort()
@@ -56,6 +76,13 @@ async def send_error(error: ProxyError, context: RequestContext) -> None:
             await _send(error, context)
     except TimeoutError:
         await context.sink.abort()
+
+
+def reason_of(error: ProxyError, upstream: str) -> str:
+    """Return an error's message for operators: they see which upstream it was, clients do not."""
+    if not isinstance(error, UpstreamError) or not upstream:
+        return error.message
+    return f"{error.message.rstrip('.')} ({upstream})."
 
 
 async def _send(error: ProxyError, context: RequestContext) -> None:
@@ -81,13 +108,25 @@ def last_event(error: ProxyError, tap: Tap, wire: Wire, request_id: str) -> byte
     return open_line + wire.answers.error_event(wire.answers.error_document(error), request_id)
 
 
-async def _answer_refusal(_: Request, error: Exception) -> Response:
+async def _answer_refusal(request: Request, error: Exception) -> Response:
     """Answer an HTTPException that Starlette raised for an unknown path or method."""
     assert isinstance(error, HTTPException)
     if error.status_code != 405:
-        return response_of(NotFound())
+        return _answer_unknown_path(request)
     allowed = (error.headers or {}).get("Allow", "GET")
     return response_of(MethodNotAllowed(allowed.split(", ")))
+
+
+def _answer_unknown_path(request: Request) -> Response:
+    """Answer a path that neither the proxy nor the app around it has, with a hint if it can."""
+    path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+    if path in ("", "/") and request.method in ("GET", "HEAD"):
+        return Response(orjson.dumps(INDEX), media_type="application/json")
+    if f"/v1{path}" not in getattr(request.app.state, "endpoint_paths", ()):
+        return response_of(NotFound())
+    error = NotFound(f"Use /v1{path}: the client's base URL must end in /v1.")
+    log("request refused", WARNING, path=path, status=error.status, reason=error.message)
+    return response_of(error)
 
 
 async def _answer_error(_: Request, error: Exception) -> Response:

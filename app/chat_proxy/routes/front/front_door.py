@@ -5,7 +5,7 @@ A pure ASGI middleware: it serves the API's paths itself and passes all others o
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from random import Random
 from typing import Protocol
 
@@ -21,7 +21,7 @@ from chat_proxy.routes.front.asgi_client import AsgiClient
 from chat_proxy.routes.front.browser_guard import BrowserGuard
 from chat_proxy.routes.front.error_responses import response_of, send_error
 from chat_proxy.routes.front.identity import Gate
-from chat_proxy.telemetry.logs import log_each, log_exception
+from chat_proxy.telemetry.logs import INFO, WARNING, log_each, log_exception
 from chat_proxy.telemetry.record import RequestRecord
 from chat_proxy.wires.recognise import wire_of_path
 
@@ -47,8 +47,14 @@ class UnknownPath:
     route = "unknown"
     methods = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"})
 
+    def __init__(self, known: Collection[str] = ()) -> None:
+        self._known = known
+
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:  # noqa: ARG002 - as all endpoints
-        """Raise NotFound."""
+        """Raise NotFound, with the right path where the client's base URL has `/v1` twice."""
+        right = client.path.removeprefix("/v1")
+        if right in self._known:
+            raise NotFound(f"Use {right}: the client's base URL has /v1 twice.")
         raise NotFound
 
 
@@ -70,7 +76,7 @@ class FrontDoor:
         self._uses_shortcuts = uses_shortcuts
         self._exact = {path: it for path, it in endpoints.items() if not path.endswith("/")}
         self._below = {path: it for path, it in endpoints.items() if path.endswith("/")}
-        self._unknown = UnknownPath()
+        self._unknown = UnknownPath(self._exact)
         self._gate = gate
         self._guard = guard
         self._deadlines = services.forwarding.deadlines
@@ -166,7 +172,10 @@ class FrontDoor:
                 self._chat_log.add(record)
             except Exception as error:  # noqa: BLE001 - metering fails open: the answer is sent
                 log_exception("request could not be counted", error)
-        log_each("request", [record.log_fields() for record in records])
+        for level in (INFO, WARNING):
+            warns = level == WARNING
+            if fields := [each.log_fields() for each in records if each.warns == warns]:
+                log_each("request", fields, level)
 
 
 def new_context(route: str, client: AsgiClient, loop: asyncio.AbstractEventLoop) -> RequestContext:

@@ -27,7 +27,6 @@ from tests.support.live import (
 )
 
 UNKNOWN = [
-    "/",
     "/v1",
     "/v1/",
     "/v2/chat/completions",

@@ -9,6 +9,7 @@ from chat_proxy.proxy.summaries.services import SummaryServices
 from chat_proxy.proxy.summaries.writing.models import Shape, SummaryModel
 from chat_proxy.proxy.summaries.writing.request import MakeBody, call_for, refused_fields
 from chat_proxy.upstream.completion import NotAnswered, complete
+from chat_proxy.upstream.said import said_in
 from chat_proxy.wires.answers import Completion
 
 REFUSING_STATUSES = (400, 404, 413, 422)
@@ -65,17 +66,19 @@ async def _answer(
         metrics.side_queries.labels(shape, "refused").inc()
         if refusal.status not in REFUSING_STATUSES:
             breaker.failed(refusal.retry_after or 0)
-            raise SummaryFailed("unavailable", refusal.retry_after) from None
+            raise SummaryFailed("unavailable", refusal.retry_after, _said(refusal, body)) from None
         breaker.succeeded()
-        refused = rejected | refused_fields(refusal.status, refusal.said)
+        explains = refusal.status in (400, 422)
+        named = refused_fields(refusal.status, refusal.said) if explains else frozenset()
+        refused = rejected | named
         if refused == rejected:
-            raise SummaryFailed("refused") from None
+            raise SummaryFailed("refused", said=_said(refusal, body)) from None
         jobs.rejected_fields.put(summary_model.name, refused)
         return await _answer(summary_model, shape, compaction, make_body, services)
-    except UpstreamError:
+    except UpstreamError as error:
         metrics.side_queries.labels(shape, "failed").inc()
         breaker.failed()
-        raise SummaryFailed("unavailable") from None
+        raise SummaryFailed("unavailable", said=error.message) from None
     except BaseException:
         metrics.side_queries.labels(shape, "cancelled").inc()
         breaker.failed()
@@ -87,3 +90,9 @@ async def _answer(
         metrics.side_query_tokens.labels("completion").inc(answer.usage.completion_tokens)
         metrics.side_query_tokens.labels("cached").inc(answer.usage.cached_tokens)
     return answer
+
+
+def _said(refusal: NotAnswered, body: bytes) -> str:
+    """Return the status and the words of a refusal, without what they quote of the query."""
+    words = said_in(refusal.said, body)
+    return f"status {refusal.status}, {words}" if words else f"status {refusal.status}."

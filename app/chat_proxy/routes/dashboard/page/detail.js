@@ -14,6 +14,7 @@ function facts(row) {
     "In the proxy": duration(row.prepared_ms), "Until the answer began": duration(upstreamTime(row)), "In all": duration(row.ms),
     "Request id": row.request_id, Conversation: row.conversation || "–",
   };
+  if (row.reason) told.Why = row.reason;
   return el("dl", { class: "facts" }, ...Object.entries(told).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }
 

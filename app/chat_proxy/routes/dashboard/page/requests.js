@@ -59,7 +59,6 @@ function done(row) {
   if (row.wire && row.wire !== "chat") chips.unshift(chip(row.wire, "", "the API of the request"));
   if (row.is_break) chips.push(chip("▼ compacted", "warn"));
   chips.push(...row.stages.filter((stage) => !isTold(stage)).map((stage) => chip(stageName(stage))));
-  if (row.unfit) chips.push(chip(row.unfit, "bad"));
   if (row.replays) chips.push(chip(`${row.replays} × too long`, "warn"));
   chips.push(...row.failed_stages.map((stage) => chip(`${stageName(stage)} failed`, "bad")));
   return el("span", { class: "done" }, ...chips);
@@ -81,6 +80,7 @@ function line(row) {
     el("span", { class: "time" }, time(row.at)),
     el("span", { class: "model", title: row.model }, row.model || "(no model)"),
     tokens(row), done(row), waits(row), status(row));
+  if (row.reason) button.append(el("span", { class: "reason" }, row.reason));
   button.addEventListener("click", () => open(row));
   return el("li", {}, button);
 }
