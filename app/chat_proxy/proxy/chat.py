@@ -106,7 +106,6 @@ async def answer(
             outgoing = await prepare_or_fail_open(request, route, context, services)
     else:
         outgoing = await prepare_or_fail_open(request, route, context, services)
-    record.prepared()
     outgoing = await send_until_it_fits(outgoing, route, context, services)
     if outgoing.prompt is not None:
         learn(outgoing.prompt, route, record, services)

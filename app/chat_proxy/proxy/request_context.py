@@ -12,6 +12,9 @@ from chat_proxy.wires.answers import Tap
 from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
 from chat_proxy.wires.wire import Wire
 
+NOT_BUFFERED = (b"x-accel-buffering", b"no")
+"""The header that keeps nginx from holding a stream back."""
+
 
 class Sink(Protocol):
     """Where an answer is written."""

@@ -108,7 +108,8 @@ def row_of(record: RequestRecord) -> Row:
         "prompt_tokens": record.prompt_tokens,
         "cached_tokens": record.cached_tokens,
         "completion_tokens": record.completion_tokens,
-        "prepared_ms": milliseconds_or_none(record.prepared_seconds),
+        "proxy_ms": milliseconds_or_none(record.proxy_seconds),
+        "summary_wait_ms": milliseconds(record.summary_wait_seconds),
         "upstream_ms": milliseconds_or_none(record.upstream_seconds),
         "ms": milliseconds(record.seconds),
     }

@@ -34,8 +34,15 @@ class MetricDefinitions:
         self.request_seconds = self._histogram(
             "request_seconds", "Time from a request's first byte to its answer's last.", "route"
         )
+        self.proxy_seconds = self._histogram(
+            "proxy_seconds",
+            "Time of the proxy itself before the upstream is called, without waits for summaries.",
+            "route",
+        )
         self.upstream_seconds = self._histogram(
-            "upstream_first_byte_seconds", "Time until the upstream's answer began.", "route"
+            "upstream_first_byte_seconds",
+            "Time from the call of the upstream until its answer began.",
+            "route",
         )
         self.in_flight = self._gauge("requests_in_flight", "Requests that are being answered.")
         self.tasks = self._gauge("tasks", "Asyncio tasks that have not ended.")
@@ -106,6 +113,9 @@ class MetricDefinitions:
         )
         self.summary_waits = self._counter(
             "summary_waits", "Requests that waited for a summary, their own or a shared one."
+        )
+        self.summary_wait_seconds = self._histogram(
+            "summary_wait_seconds", "How long those requests waited."
         )
         self.summary_seconds = self._histogram("summary_seconds", "Time to write a summary.")
         self.side_queries = self._counter(

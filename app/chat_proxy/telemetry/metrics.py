@@ -64,11 +64,16 @@ class Metrics(MetricDefinitions):
         for route in {each.route for each in records}:
             of_route = [each for each in records if each.route == route]
             observe_many(self.request_seconds.labels(route), [each.seconds for each in of_route])
-            waits = [
-                each.upstream_seconds for each in of_route if each.upstream_seconds is not None
-            ]
+            sent = [each for each in of_route if each.prepared_seconds is not None]
+            if sent:
+                own = [each.proxy_seconds or 0.0 for each in sent]
+                observe_many(self.proxy_seconds.labels(route), own)
+            waits = [each.upstream_seconds for each in sent if each.upstream_seconds is not None]
             if waits:
                 observe_many(self.upstream_seconds.labels(route), waits)
+        waited = [each.summary_wait_seconds for each in records if each.summary_wait_seconds]
+        if waited:
+            observe_many(self.summary_wait_seconds, waited)
         counted = [each for each in records if each.tokens_after and each.prompt_tokens]
         ratios = [(each.tokens_after or 0) / each.prompt_tokens for each in counted]
         observe_many(self.estimate_ratio, ratios)

@@ -64,8 +64,13 @@ class RequestRecord:
     window: int = 0
     window_source: str = ""
     prepared_seconds: float | None = None
-    """Time until the request was ready to be sent, including waits for summaries."""
+    """Time until the request was ready to be sent, waits for summaries included; replays add."""
+    summary_wait_seconds: float = 0.0
+    """The part of it that the request waited for summaries."""
     upstream_seconds: float | None = None
+    """Time from each call of the upstream until its answer began; None if none answered."""
+    called: float = 0.0
+    """When the upstream was called last."""
     retried: bool = False
     replays: int = 0
     """How often the request was sent again because the upstream refused it as too long."""
@@ -113,13 +118,22 @@ class RequestRecord:
             self.reason = sentence
         self.warns = self.warns or warns
 
-    def prepared(self) -> None:
-        """Record the time until the request was ready to be sent."""
-        self.prepared_seconds = time.perf_counter() - self.started
+    def upstream_called(self) -> None:
+        """Record that the request is ready and sent now."""
+        self.called = time.perf_counter()
+        self.prepared_seconds = self.called - self.started - (self.upstream_seconds or 0.0)
 
     def upstream_answered(self) -> None:
-        """Record the time until the upstream began to answer."""
-        self.upstream_seconds = time.perf_counter() - self.started
+        """Record that the upstream begins to answer."""
+        seconds = time.perf_counter() - self.called
+        self.upstream_seconds = seconds + (self.upstream_seconds or 0.0)
+
+    @property
+    def proxy_seconds(self) -> float | None:
+        """The time that the proxy itself took until the upstream was called."""
+        if self.prepared_seconds is None:
+            return None
+        return self.prepared_seconds - self.summary_wait_seconds
 
     def set_usage(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int) -> None:
         """Record the upstream's own token counts."""
@@ -145,8 +159,19 @@ class RequestRecord:
             headers.append((b"x-chat-proxy-unfit", self.unfit.encode("ascii")))
         if self.stages:
             headers.append((b"x-chat-proxy-stages", ",".join(self.stages).encode("ascii")))
+        if self.upstream_seconds is not None:
+            headers.append((b"server-timing", self._timing(self.upstream_seconds)))
         headers += self.page_headers
         return headers
+
+    def _timing(self, upstream_seconds: float) -> bytes:
+        """Return where the time until the answer began was spent, as browsers show it."""
+        proxy = (self.proxy_seconds or 0.0) * 1000
+        upstream = upstream_seconds * 1000
+        if not self.summary_wait_seconds:
+            return b"proxy;dur=%.1f, upstream;dur=%.1f" % (proxy, upstream)
+        waited = self.summary_wait_seconds * 1000
+        return b"proxy;dur=%.1f, summary;dur=%.1f, upstream;dur=%.1f" % (proxy, waited, upstream)
 
     def log_fields(self) -> dict[str, object]:
         """Return the fields of the log line: no text, no header, no key."""
@@ -164,6 +189,11 @@ class RequestRecord:
             "bytes_out": self.bytes_out,
             "ms": milliseconds(self.seconds),
         }
+        if self.prepared_seconds is not None:
+            own = self.prepared_seconds - self.summary_wait_seconds
+            fields["proxy_ms"] = milliseconds(own)
+        if self.summary_wait_seconds:
+            fields["summary_wait_ms"] = milliseconds(self.summary_wait_seconds)
         if self.upstream_seconds is not None:
             fields["upstream_ms"] = milliseconds(self.upstream_seconds)
         if self.prompt_tokens:

@@ -23,7 +23,9 @@ async def test_a_chat_is_shown_with_what_was_done_to_it() -> None:
     assert row["tokens"][1] == int(answer.headers["x-chat-proxy-tokens-after"])
     assert (row["compaction"], row["stages"]) == ("trimmed", ["limit_vision_history"])
     assert (row["messages"], row["window"], row["status"]) == ([6, 2], 8_000, 200)
-    assert 0 < row["prepared_ms"] <= row["upstream_ms"] <= row["ms"]
+    assert 0 < row["proxy_ms"] < row["ms"]
+    assert 0 < row["upstream_ms"] < row["ms"]
+    assert row["summary_wait_ms"] == 0
     assert told["totals"]["saved"] == row["tokens"][0] - row["tokens"][1] > 0
     assert [model["model"] for model in told["models"]] == ["demo"]
     state = told["state"]

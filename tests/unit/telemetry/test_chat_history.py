@@ -16,7 +16,7 @@ def test_a_chat_becomes_a_row_without_its_tenants_key() -> None:
 
     (row,) = history.rows()
     assert (row["id"], row["at"], row["tenant"]) == (f"{history.worker}-0", 12.0, "a" * 12)
-    assert (row["stages"], row["tokens"], row["prepared_ms"]) == (["summary"], [100, 100], 250.0)
+    assert (row["stages"], row["tokens"], row["proxy_ms"]) == (["summary"], [100, 100], 250.0)
 
 
 def test_a_row_is_json_whatever_the_model_is_called() -> None:

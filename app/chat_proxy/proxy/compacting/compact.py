@@ -1,6 +1,7 @@
 """Compact a request that is over its trigger: plan, obtain a summary, carry the plan out."""
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -116,12 +117,18 @@ class Compaction:
         self._services = services
         self._policy = policy.summary
         self.planner = Planner(view, policy.ageing, policy.budget)
+        self._waited_seconds = 0.0
 
     @property
     def _fits(self) -> bool:
         return self._outcome.token_count.tokens <= self._goal.limit
 
     async def run(self) -> CompactionResult:
+        """Return the compacted request, and how long it waited for a summary."""
+        result = await self._run()
+        return result._replace(waited_seconds=self._waited_seconds)
+
+    async def _run(self) -> CompactionResult:
         """Plan without a fold first, then with the summary that can be had."""
         plan = await self._plan(ONLY_SUPERSEDED if self._policy.enabled else WITHOUT_FOLD)
         if plan is not None and self._is_worth(plan):
@@ -201,7 +208,9 @@ class Compaction:
             return Obtained(failure=None if self._fits else self._failure)
         if self._fits and not self._policy.waits_at_trigger:
             return Obtained()
+        started = time.perf_counter()
         await self._services.summaries.jobs.wait(task)
+        self._waited_seconds = time.perf_counter() - started
         # The task may belong to another request, whose list is not quite the same.
         written = await ready_summary(session, self._applied)
         if written is not None:

@@ -8,9 +8,9 @@ from collections.abc import Awaitable
 
 from chat_proxy.errors import ClientStalled, UpstreamIdleTimeout
 from chat_proxy.http.client.connection import OnPiece
-from chat_proxy.http.headers import RawHeaders
+from chat_proxy.http.headers import RawHeaders, values_of
 from chat_proxy.proxy.lifecycle.cancellation import Watchdog
-from chat_proxy.proxy.request_context import RequestContext
+from chat_proxy.proxy.request_context import NOT_BUFFERED, RequestContext
 from chat_proxy.proxy.routing.request_policy import RequestPolicy
 from chat_proxy.upstream.client import Reply
 from chat_proxy.wires.answers import Tap
@@ -62,7 +62,7 @@ class Relay(ABC):
         self._record.bytes_out += len(chunk)
 
     def _start(self, status: int, headers: RawHeaders) -> Awaitable[None]:
-        return self._sink.start(status, self._begin(status, headers))
+        return self._sink.start(status, self._begin(status, unbuffered(headers)))
 
     def _send_whole(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
         self._record.bytes_out += len(body)
@@ -90,3 +90,12 @@ class RelayBytes(Relay):
             await self._write(chunk, watchdog)
             chunk = await self._read(reply, watchdog, write_piece)
         await self._sink.end()
+
+
+def unbuffered(headers: RawHeaders) -> RawHeaders:
+    """Return the headers of an answer in pieces; nginx holds event streams back without one."""
+    values = values_of(headers)
+    is_stream = values.get(b"content-type", b"").startswith(EVENT_STREAM)
+    if not is_stream or NOT_BUFFERED[0] in values:
+        return headers
+    return [*headers, NOT_BUFFERED]

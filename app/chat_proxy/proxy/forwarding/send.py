@@ -64,6 +64,7 @@ async def send_and_relay(
         policy.first_byte_seconds,
         UpstreamFirstByteTimeout,
     )
+    context.record.upstream_called()
     try:
         reply = await forwarding.upstream.send(call)
         context.record.upstream_answered()

@@ -3,7 +3,7 @@
 import asyncio
 from types import TracebackType
 
-from chat_proxy.proxy.request_context import RequestContext
+from chat_proxy.proxy.request_context import NOT_BUFFERED, RequestContext
 
 
 class SseKeepalive:
@@ -54,6 +54,7 @@ async def _begin(context: RequestContext) -> None:
         [
             (b"content-type", b"text/event-stream; charset=utf-8"),
             (b"cache-control", b"no-cache"),
+            NOT_BUFFERED,
             (b"x-request-id", context.record.request_id.encode("ascii")),
         ],
     )

@@ -1,6 +1,7 @@
 """Manual compaction: fold all but the last turns of a conversation, whatever its size."""
 
 import asyncio
+import time
 from dataclasses import dataclass, replace
 
 from chat_proxy.chat.conversation import Conversation, end_by_turns
@@ -49,6 +50,8 @@ class ManualResult:
     checkpoint: Checkpoint | None = None
     note: str = ""
     """A message for the user besides the figures."""
+    waited_seconds: float = 0.0
+    """How long the request waited for the summary."""
 
     @property
     def has_failed(self) -> bool:
@@ -86,7 +89,9 @@ async def compact_manually(
     else:
         trimmed = CompactionResult(trimmed.conversation, trimmed.token_count)
     session = await open_session(compaction, trimmed, services)
-    return await ManualCompaction(session, options, services).compact()
+    started = time.perf_counter()
+    result = await ManualCompaction(session, options, services).compact()
+    return replace(result, waited_seconds=time.perf_counter() - started)
 
 
 def unchanged(compaction: CompactionRequest, label: str, note: str) -> ManualResult:
@@ -102,6 +107,7 @@ def record_manual(record: RequestRecord, done: ManualResult, messages: int) -> N
     record.messages_before, record.messages_after = messages, len(done.conversation)
     record.stages = (SUMMARY,) if done.checkpoint else ()
     record.is_break = done.label == "built"
+    record.summary_wait_seconds = done.waited_seconds
     if done.has_failed:
         record.explain(f"No summary was written: {done.note}")
 

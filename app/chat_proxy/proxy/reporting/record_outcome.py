@@ -31,6 +31,7 @@ def record_result(record: RequestRecord, result: CompactionResult) -> None:
     record.messages_after = len(result.conversation)
     record.tokens_after = result.token_count.tokens
     record.unfit = result.unfit or record.unfit
+    record.summary_wait_seconds += result.waited_seconds
     if result.reason:
         record.explain(result.reason)
     for notice in result.notices:

@@ -66,6 +66,8 @@ class CompactionResult(NamedTuple):
     """Why no form of the request fits, one sentence with numbers; empty if one does."""
     reason: str = ""
     """Why the request was not compacted as it should be, one sentence; empty if it was."""
+    waited_seconds: float = 0.0
+    """How long the request waited for a summary."""
 
     @property
     def counted(self) -> RequestCount:

@@ -1,7 +1,7 @@
 // One chat before and after: what became of each message.
 
 import { byId, chip, el } from "./dom.js";
-import { count, duration, exact, outcomeOf, stageName, time, upstreamTime } from "./format.js";
+import { count, duration, exact, outcomeOf, stageName, time } from "./format.js";
 import { ask } from "./stream.js";
 
 function facts(row) {
@@ -11,7 +11,8 @@ function facts(row) {
     Tokens: before === null ? "not measured" : `${exact(before)} → ${exact(after)}`,
     "Model's own count": row.prompt_tokens ? `${exact(row.prompt_tokens)} (${exact(row.cached_tokens)} cached)` : "not told",
     Window: row.window ? `${exact(row.window)} (${row.window_source})` : "unknown",
-    "In the proxy": duration(row.prepared_ms), "Until the answer began": duration(upstreamTime(row)), "In all": duration(row.ms),
+    "In the proxy": duration(row.proxy_ms), "Waited for a summary": row.summary_wait_ms ? duration(row.summary_wait_ms) : "–",
+    "Until the model answered": duration(row.upstream_ms), "In all": duration(row.ms),
     "Request id": row.request_id, Conversation: row.conversation || "–",
   };
   if (row.reason) told.Why = row.reason;

@@ -46,6 +46,3 @@ export function outcomeOf(row) {
 export const isTrouble = (row) =>
   row.status >= 400 || row.status === 0 || row.code !== "" || row.compaction === "failed-open" ||
   row.failed_stages.length > 0 || row.replays > 0 || Boolean(row.reason);
-
-export const upstreamTime = (row) =>
-  row.upstream_ms === null ? null : Math.max(0, row.upstream_ms - (row.prepared_ms ?? 0));

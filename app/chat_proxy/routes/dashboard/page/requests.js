@@ -1,9 +1,10 @@
 // The list of chats, the newest first; new ones are put on top so that nothing moves under a hand.
 
 import { byId, chip, el } from "./dom.js";
-import { duration, exact, isTrouble, outcomeOf, short, stageName, time, upstreamTime } from "./format.js";
+import { duration, exact, isTrouble, outcomeOf, short, stageName, time } from "./format.js";
 
 const SHOWN = 100;
+const WAITS = "in the proxy itself · for a summary · from the call of the model until its answer began";
 const FILTERS = {
   all: () => true,
   changed: (row) => row.stages.length > 0,
@@ -65,9 +66,8 @@ function done(row) {
 }
 
 function waits(row) {
-  const own = duration(row.prepared_ms);
-  const model = duration(upstreamTime(row));
-  return el("span", { class: "wait", title: "in the proxy, summaries included · until the model's answer began" }, `proxy ${own} · model ${model}`);
+  const waited = row.summary_wait_ms ? ` · summary ${duration(row.summary_wait_ms)}` : "";
+  return el("span", { class: "wait", title: WAITS }, `proxy ${duration(row.proxy_ms)}${waited} · model ${duration(row.upstream_ms)}`);
 }
 
 function status(row) {
