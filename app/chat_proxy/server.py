@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from chat_proxy.config.environment import read_settings, read_variables
+from chat_proxy.config.environment import read_settings, read_variables, wants_colours
 from chat_proxy.config.policies import plain, plain_or_none
 from chat_proxy.config.settings import Settings
 from chat_proxy.proxy.services import Services
@@ -53,7 +53,7 @@ def create_app(
     is_embedded = settings is None
     if settings is None:
         settings, variables = read_settings(), read_variables()
-        configure_logging(settings.log.level, settings.log.format)
+        configure_logging(settings.log.level, settings.log.format, colours=wants_colours(variables))
     services = make_services(settings, variables or {}, multiprocess_dir)
     if is_embedded:
         refuse_to_expose_keys(settings, services, is_embedded=True)

@@ -16,7 +16,7 @@ from prometheus_client.multiprocess import mark_process_dead
 
 from chat_proxy.cli.start_banner import announce
 from chat_proxy.cli.terminal.flags import sources_of
-from chat_proxy.config.environment import read_settings, read_variables
+from chat_proxy.config.environment import read_settings, read_variables, wants_colours
 from chat_proxy.config.settings import Settings
 from chat_proxy.errors import BadConfiguration
 from chat_proxy.http.process.connection_limit import (
@@ -90,7 +90,7 @@ def serve_here(
     metrics_dir: str | None = None,
 ) -> None:
     """Run one server in a process that has not configured its logs yet."""
-    configure_logging(settings.log.level, settings.log.format)
+    configure_logging(settings.log.level, settings.log.format, colours=wants_colours(variables))
     run_server(settings, variables, listener, metrics_dir)
 
 

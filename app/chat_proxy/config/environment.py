@@ -72,6 +72,11 @@ def read_settings(
     return with_data_folder(settings, os.environ.get("XDG_DATA_HOME"))
 
 
+def wants_colours(variables: Mapping[str, str]) -> bool:
+    """Return whether a terminal may get colours: not with NO_COLOR, and not a dumb one."""
+    return not variables.get("NO_COLOR") and variables.get("TERM") != "dumb"
+
+
 def read_variables(env_file: Path | None = Path(".env")) -> Mapping[str, str]:
     """Return the variables of the environment and the file; the environment takes precedence."""
     try:

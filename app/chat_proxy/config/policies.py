@@ -152,6 +152,7 @@ def request_policy(settings: Settings) -> RequestPolicy:
         client_stall_seconds=settings.limits.client_stall_seconds,
         ping_seconds=settings.server.ping_seconds,
         answers_commands=settings.commands.enabled,
+        logs_addresses=settings.log.client_address,
     )
 
 

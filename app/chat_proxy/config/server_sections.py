@@ -165,6 +165,8 @@ class LogSettings(Section):
     """Lowest level that is logged: `debug`, `info`, `warning` or `error`."""
     format: Annotated[Literal["auto", "json", "text"], InAnyCase] = "auto"
     """`json` lines, readable `text`, or `auto`: text on a terminal and JSON otherwise."""
+    client_address: bool = False
+    """Log the address that each request comes from; it may be personal data."""
 
 
 class MetricsSettings(Section):

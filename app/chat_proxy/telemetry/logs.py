@@ -21,6 +21,7 @@ from typing import Any, TextIO
 import orjson
 
 from chat_proxy.telemetry.printable import printable, writes_text
+from chat_proxy.telemetry.text_lines import coloured_head, text_head, text_line
 
 Fields = Mapping[str, Any]
 
@@ -60,18 +61,6 @@ def _ascii_json(fields: Fields) -> str | None:
     except TypeError:  # lone surrogates, for example in a model's name
         return None
     return line.decode() if line.isascii() and b"\x7f" not in line else None
-
-
-def text_head(now: float, level: str, sentence: str) -> str:
-    """Return the beginning of a readable line: time, level, sentence."""
-    clock = time.strftime("%H:%M:%S", time.localtime(now))
-    return f"{clock} {level:7} {printable(sentence)}"
-
-
-def text_line(head: str, fields: Fields) -> str:
-    """Return a readable line: its head, then `name=value` for each field."""
-    rest = " ".join(f"{name}={printable(str(value))}" for name, value in fields.items() if value)
-    return f"{head} {rest}".rstrip() + "\n"
 
 
 def _utc(now: float) -> str:
@@ -182,15 +171,16 @@ class LogWriter:
         self._head: Callable[[float, str, str], Any] = json_head
         self._line: Callable[[Any, Fields], str] = json_line
 
-    def configure(self, level: str, form: str, stream: TextIO) -> None:
-        """Set the level, the format and the stream."""
+    def configure(self, level: str, form: str, stream: TextIO, *, colours: bool) -> None:
+        """Set the level, the format and the stream; only a terminal gets colours."""
         self.level = logging.getLevelNamesMapping()[level.upper()]
         self._stream = stream
         self._end_thread()
         with suppress(OSError, AttributeError, ValueError):  # in memory, or closed
             self._thread = LogThread(stream.fileno(), self._dropped_line)
         readable = writes_text(form, stream)
-        self._head = text_head if readable else json_head
+        readable_head = coloured_head if colours and stream.isatty() else text_head
+        self._head = readable_head if readable else json_head
         self._line = text_line if readable else json_line
 
     def flush(self) -> None:
@@ -251,9 +241,14 @@ _WRITER = LogWriter()
 atexit.register(_WRITER.flush)
 
 
-def configure_logging(level: str, form: str, stream: TextIO | None = None) -> None:
-    """Set level, format and stream for all log lines of this process; stderr is the default."""
-    _WRITER.configure(level, form, stream or sys.stderr)
+def configure_logging(
+    level: str, form: str, stream: TextIO | None = None, *, colours: bool = False
+) -> None:
+    """Set level, format and stream for all log lines of this process; stderr is the default.
+
+    With `colours`, readable lines have some on a terminal.
+    """
+    _WRITER.configure(level, form, stream or sys.stderr, colours=colours)
     logging.basicConfig(level=_WRITER.level, handlers=[LibraryLogHandler()], force=True)
     logging.getLogger("uvicorn").setLevel(max(WARNING, _WRITER.level))
     logging.getLogger("asyncio").setLevel(max(WARNING, _WRITER.level))

@@ -1,15 +1,16 @@
 """Prometheus metrics, counted from the record of each request."""
 
+from bisect import bisect_left
 from collections import Counter as Counts
+from collections.abc import Sequence
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.mmap_dict import MmapedDict, mmap_key
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from chat_proxy.telemetry.metric_definitions import WORKER_DEATHS, MetricDefinitions
-from chat_proxy.telemetry.observe_many import observe_many
 from chat_proxy.telemetry.record import CHAT_ROUTES, RequestRecord
 
 PENDING_RECORDS = 100
@@ -119,6 +120,17 @@ class Metrics(MetricDefinitions):
     def documented(self) -> list[tuple[str, str, str, str]]:
         """Return name, type, labels and help text of every metric, for README."""
         return [_description(value) for value in vars(self).values() if _is_metric(value)]
+
+
+def observe_many(histogram: Histogram, amounts: Sequence[float]) -> None:
+    """Observe all amounts in a histogram, with one update for each bucket that changes.
+
+    The library takes a lock for each single one.
+    """
+    bounds, buckets = histogram._upper_bounds, histogram._buckets  # noqa: SLF001
+    histogram._sum.inc(sum(amounts))  # noqa: SLF001
+    for place, count in Counts([bisect_left(bounds, amount) for amount in amounts]).items():
+        buckets[place].inc(count)
 
 
 def note_worker_deaths(multiprocess_dir: str, deaths: int) -> None:

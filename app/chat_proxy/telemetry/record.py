@@ -32,6 +32,8 @@ class RequestRecord:
     route: str
     method: str
     started: float = field(default_factory=time.perf_counter)
+    client: str = ""
+    """The client's address; empty unless it is to be logged."""
     tenant: str = ""
     model: str = ""
     conversation: str = ""
@@ -189,13 +191,9 @@ class RequestRecord:
             "bytes_out": self.bytes_out,
             "ms": milliseconds(self.seconds),
         }
-        if self.prepared_seconds is not None:
-            own = self.prepared_seconds - self.summary_wait_seconds
-            fields["proxy_ms"] = milliseconds(own)
-        if self.summary_wait_seconds:
-            fields["summary_wait_ms"] = milliseconds(self.summary_wait_seconds)
-        if self.upstream_seconds is not None:
-            fields["upstream_ms"] = milliseconds(self.upstream_seconds)
+        if self.client:
+            fields["client"] = self.client
+        self._add_times(fields)
         if self.prompt_tokens:
             fields["prompt_tokens"] = self.prompt_tokens
             fields["completion_tokens"] = self.completion_tokens
@@ -224,6 +222,16 @@ class RequestRecord:
             fields["window"] = self.window
             fields["window_source"] = self.window_source
         return fields
+
+    def _add_times(self, fields: dict[str, object]) -> None:
+        """Add where the time was spent, as far as it is known."""
+        if self.prepared_seconds is not None:
+            own = self.prepared_seconds - self.summary_wait_seconds
+            fields["proxy_ms"] = milliseconds(own)
+        if self.summary_wait_seconds:
+            fields["summary_wait_ms"] = milliseconds(self.summary_wait_seconds)
+        if self.upstream_seconds is not None:
+            fields["upstream_ms"] = milliseconds(self.upstream_seconds)
 
 
 def milliseconds(seconds: float) -> float:

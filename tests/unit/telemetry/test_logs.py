@@ -25,9 +25,8 @@ from chat_proxy.telemetry.logs import (
     log,
     log_each,
     log_exception,
-    text_head,
-    text_line,
 )
+from chat_proxy.telemetry.text_lines import text_head, text_line
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from chat_proxy.telemetry.observe_many import observe_many
+from chat_proxy.telemetry.metrics import observe_many
 
 BUCKETS = (0.005, 0.1, 1, 10)
 

@@ -17,3 +17,5 @@ class RequestPolicy:
     ping_seconds: float
     answers_commands: bool
     """Whether the proxy answers commands in the conversation itself."""
+    logs_addresses: bool = False
+    """Whether the log has the clients' addresses."""

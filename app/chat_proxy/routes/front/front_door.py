@@ -74,6 +74,7 @@ class FrontDoor:
         """Use the server's shortcuts only if no middleware is outside of the front door."""
         self._app = app
         self._uses_shortcuts = uses_shortcuts
+        self._logs_addresses = services.policy.logs_addresses
         self._exact = {path: it for path, it in endpoints.items() if not path.endswith("/")}
         self._below = {path: it for path, it in endpoints.items() if path.endswith("/")}
         self._unknown = UnknownPath(self._exact)
@@ -97,6 +98,8 @@ class FrontDoor:
             return
         endpoint = self._exact.get(client.path) or self._endpoint_above(client.raw_path)
         context = new_context(endpoint.route, client, self._deadlines.loop)
+        if self._logs_addresses:
+            context.record.client = (scope.get("client") or ("",))[0]
         try:
             with context.cancellation:
                 context.record.page_headers = self._guard.page_headers(client.values)
