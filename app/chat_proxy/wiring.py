@@ -1,7 +1,8 @@
 """Make the services from the settings: settings become values, values become parts."""
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from chat_proxy.proxy.forwarding.send import Forwarding
 from chat_proxy.proxy.lifecycle.admission import Admission, Drain
 from chat_proxy.proxy.lifecycle.cancellation import Deadlines
 from chat_proxy.proxy.reporting.chat_log import ChatLog
+from chat_proxy.proxy.reporting.fault_reports import fault_reporter, report_breaker
 from chat_proxy.proxy.routing.destinations import Destinations
+from chat_proxy.proxy.routing.model_label import model_label
 from chat_proxy.proxy.routing.model_policy import ModelPolicies
 from chat_proxy.proxy.routing.model_route import ModelRoutes
 from chat_proxy.proxy.services import Services
@@ -61,6 +64,7 @@ def make_services(
     metrics = Metrics(multiprocess_dir)
     upstream = make_upstream(settings)
     windows = Windows(upstream, settings.upstream.discovery_seconds)
+    metrics.model_label = partial(model_label, registry, windows)
     store = make_store(settings, metrics)
     archive = make_archive(settings, metrics)
     sizing = make_sizing(store, windows, policies)
@@ -115,15 +119,6 @@ def make_upstream(settings: Settings) -> Upstream:
         ),
         report_breaker,
     )
-
-
-def report_breaker(base_url: str, seconds: float | None) -> None:
-    """Log that calls to an upstream are refused from now on, or that it answers again."""
-    if seconds is None:
-        log("the upstream answers again", upstream=base_url)
-    else:
-        sentence = "the upstream fails repeatedly: requests to it are refused for a while"
-        log(sentence, WARNING, upstream=base_url, seconds=seconds)
 
 
 def make_sizing(store: FailOpenStore, windows: Windows, policies: ModelPolicies) -> Sizing:
@@ -200,16 +195,6 @@ def make_archive(settings: Settings, metrics: Metrics) -> Archive | None:
         Capacity(archive.max_bytes, archive.tenant_max_bytes),
         fault_reporter(metrics),
     )
-
-
-def fault_reporter(metrics: Metrics) -> Callable[[str, str], None]:
-    """Return a function that counts and logs the faults of the store and the archive."""
-
-    def report(operation: str, kind: str) -> None:
-        metrics.store_errors.labels(operation, kind).inc()
-        log("a store operation failed", WARNING, operation=operation, kind=kind)
-
-    return report
 
 
 def read_models(settings: Settings) -> ModelRegistry:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from tests.support.fake_model import FakeModel, Line, Received, begin_stream, delta
+from tests.support.figures import figure_in
 from tests.support.live import Proxy, RawAnswer, RawClient
 from tests.support.meeting import cut
 from tests.support.wires.apis import CHAT, Api
@@ -21,10 +22,8 @@ def chats(model: FakeModel) -> list[Received]:
 
 
 def metric(proxy: Proxy, name: str) -> float:
-    """Return a figure by its whole name, labels included."""
-    lines = proxy.services.metrics.render().decode().splitlines()
-    found = (line.rpartition(" ") for line in lines)
-    return next((float(value) for key, _, value in found if key == name), 0.0)
+    """Return a figure by its name, with labels or without."""
+    return figure_in(proxy.services.metrics.render().decode(), name)
 
 
 def aborted(phase: str) -> str:

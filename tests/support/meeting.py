@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.fake_model import Behaviour, FakeModel, Line, fake_model, on_chat, polite
+from tests.support.figures import figure_in
 from tests.support.live import Proxy, RawAnswer, RawClient, raw_client, running_proxy
 from tests.support.wires.apis import CHAT, Api
 
@@ -24,7 +25,7 @@ class Meeting:
     """The API that the client speaks."""
 
     def __post_init__(self) -> None:
-        self._before = self._figures()
+        self._before = self._page()
 
     async def ask(self, **fields: Any) -> RawAnswer:
         """Send a chat request and return the answer."""
@@ -41,8 +42,8 @@ class Meeting:
         return sum(request.method == "POST" for request in self.model.requests)
 
     def figure(self, name: str) -> float:
-        """Return how much a metric grew since they met; its name comes with its labels."""
-        return self._figures().get(name, 0.0) - self._before.get(name, 0.0)
+        """Return how much a metric grew since they met; its name may come with labels."""
+        return figure_in(self._page(), name) - figure_in(self._before, name)
 
     def answered(self, status: int, code: str = "") -> float:
         """Return how many chats were answered with this status and error code."""
@@ -50,10 +51,8 @@ class Meeting:
         labels = f'code="{code}",route="{route}",status="{status}"'
         return self.figure(f"chat_proxy_requests_total{{{labels}}}")
 
-    def _figures(self) -> dict[str, float]:
-        lines = self.proxy.services.metrics.render().decode().splitlines()
-        parted = (line.rpartition(" ") for line in lines if not line.startswith("#"))
-        return {name: float(value) for name, _, value in parted}
+    def _page(self) -> str:
+        return self.proxy.services.metrics.render().decode()
 
 
 @asynccontextmanager

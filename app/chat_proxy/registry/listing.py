@@ -70,6 +70,11 @@ def read_windows(document: object) -> dict[str, int]:
     return windows
 
 
+def read_names(document: object) -> frozenset[str]:
+    """Return the names of all models, with a window or without."""
+    return frozenset(name for name, _ in _models(document))
+
+
 def read_kind(document: object) -> UpstreamKind:
     """Return the kind of server that wrote the listing, by its `owned_by` field."""
     for _, model in _models(document):

@@ -26,6 +26,11 @@ class ModelRegistry:
         """Return the model's card; an unknown model is served by the default upstream."""
         return self._by_name.get(model) or ModelCard(model)
 
+    def name_of(self, model: str) -> str | None:
+        """Return the configured name of a model that is called by name or alias, None if none."""
+        card = self._by_name.get(model)
+        return card.name if card else None
+
     @property
     def has_own_upstreams(self) -> bool:
         """Whether any model has an upstream other than the default one."""

@@ -7,6 +7,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 RATIOS = (0.5, 0.8, 0.9, 0.95, 0.97, 0.99, 1.01, 1.03, 1.05, 1.1, 1.25, 1.5, 2)
 WORKER_DEATHS = "worker_deaths"
+SERVED = "model upstream"
+"""The labels of what a model served: its name if it is configured or listed, and its base URL."""
 
 
 class MetricDefinitions:
@@ -29,10 +31,14 @@ class MetricDefinitions:
     def _define_requests(self) -> None:
         """Define the metrics of requests: their number and duration, and how many are running."""
         self.requests = self._counter(
-            "requests", "Answered requests by route, status and error code.", "route status code"
+            "requests",
+            "Answered requests by route, status, error code, model and upstream.",
+            f"route status code {SERVED}",
         )
         self.request_seconds = self._histogram(
-            "request_seconds", "Time from a request's first byte to its answer's last.", "route"
+            "request_seconds",
+            "Time from a request's first byte to its answer's last.",
+            f"route {SERVED}",
         )
         self.proxy_seconds = self._histogram(
             "proxy_seconds",
@@ -42,7 +48,7 @@ class MetricDefinitions:
         self.upstream_seconds = self._histogram(
             "upstream_first_byte_seconds",
             "Time from the call of the upstream until its answer began.",
-            "route",
+            f"route {SERVED}",
         )
         self.in_flight = self._gauge("requests_in_flight", "Requests that are being answered.")
         self.tasks = self._gauge("tasks", "Asyncio tasks that have not ended.")
@@ -52,14 +58,17 @@ class MetricDefinitions:
         self.tokens = self._counter(
             "upstream_tokens",
             "Tokens as the upstream counted them: prompt, completion, cached.",
-            "kind",
+            f"kind {SERVED}",
         )
         self.estimates = self._counter(
-            "estimated_tokens", "Prompt tokens as the proxy estimated them before sending."
+            "estimated_tokens",
+            "Prompt tokens as the proxy estimated them before sending.",
+            SERVED,
         )
         self.estimate_ratio = Histogram(
             "chat_proxy_estimate_ratio",
             "The proxy's estimate of a prompt over the upstream's own count.",
+            SERVED.split(),
             registry=self._registry,
             buckets=RATIOS,
         )
@@ -69,7 +78,7 @@ class MetricDefinitions:
         self.compactions = self._counter(
             "compactions",
             "Chats by wire (chat, responses, messages), mode and x-chat-proxy-compaction.",
-            "wire mode outcome",
+            f"wire mode outcome {SERVED}",
         )
         self.stages = self._counter(
             "stage_changes",
@@ -85,6 +94,7 @@ class MetricDefinitions:
         self.saved_tokens = self._counter(
             "saved_tokens",
             "Prompt tokens that were not sent, or in observe mode would not have been.",
+            SERVED,
         )
         self.replays = self._counter(
             "overflow_replay", 'Answers "too long": sent again, or exhausted.', "result"
@@ -200,7 +210,10 @@ class MetricDefinitions:
         )
 
     def _define_process(self) -> None:
-        """Define the metrics of the process: workers, event loop, internal errors."""
+        """Define the metrics of the process: version, workers, event loop, internal errors."""
+        self.build_info = self._gauge(
+            "build_info", "The version that runs; always 1.", "livemax", "version python"
+        )
         self.worker_deaths = self._counter(
             WORKER_DEATHS, "Workers that died and were replaced, where there are several."
         )
@@ -215,10 +228,18 @@ class MetricDefinitions:
         return Counter(f"chat_proxy_{name}", meaning, labels.split(), registry=self._registry)
 
     def _gauge(
-        self, name: str, meaning: str, across: Literal["livesum", "livemax"] = "livesum"
+        self,
+        name: str,
+        meaning: str,
+        across: Literal["livesum", "livemax"] = "livesum",
+        labels: str = "",
     ) -> Gauge:
         return Gauge(
-            f"chat_proxy_{name}", meaning, registry=self._registry, multiprocess_mode=across
+            f"chat_proxy_{name}",
+            meaning,
+            labels.split(),
+            registry=self._registry,
+            multiprocess_mode=across,
         )
 
     def _histogram(self, name: str, meaning: str, labels: str = "") -> Histogram:

@@ -2,19 +2,37 @@
 
 from bisect import bisect_left
 from collections import Counter as Counts
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from platform import python_version
+from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.mmap_dict import MmapedDict, mmap_key
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from chat_proxy import __version__
 from chat_proxy.telemetry.metric_definitions import WORKER_DEATHS, MetricDefinitions
 from chat_proxy.telemetry.record import CHAT_ROUTES, RequestRecord
 
 PENDING_RECORDS = 100
+MOST_MODELS = 200
+OTHER_MODEL = "other"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Served(NamedTuple):
+    """The labels of what was served: a model, and the base URL of its upstream."""
+
+    model: str
+    upstream: str
 
 
 class Metrics(MetricDefinitions):
@@ -24,9 +42,14 @@ class Metrics(MetricDefinitions):
         registry = CollectorRegistry()
         if multiprocess_dir is None:
             ProcessCollector(namespace="chat_proxy", registry=registry)
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         super().__init__(registry)
+        self.build_info.labels(__version__, python_version()).set(1)
+        self.model_label: Callable[[str, str], str] = lambda _, __: OTHER_MODEL
+        """Returns the name of an upstream's model, OTHER_MODEL for one that is not known."""
         self._multiprocess_dir = multiprocess_dir
         self._pending: list[RequestRecord] = []
+        self._served: dict[tuple[str, str], Served] = {}
 
     def observe(self, record: RequestRecord) -> None:
         """Count a finished request, at the next flush."""
@@ -37,47 +60,68 @@ class Metrics(MetricDefinitions):
     def flush(self) -> None:
         """Count the pending records: many at once cost far less than one by one."""
         pending, self._pending = self._pending, []
-        if pending:
-            self._count_answers(pending)
-            self._observe_figures(pending)
+        groups: dict[Served, list[RequestRecord]] = {}
+        for record in pending:
+            groups.setdefault(self._served_by(record), []).append(record)
+        for served, records in groups.items():
+            self._count_answers(served, records)
+            self._observe_figures(served, records)
         for record in pending:
             if record.stages or record.failed_stages:
                 self._observe_stages(record)
             if record.code or record.retried or record.is_odd or record.status == 429:
                 self._observe_trouble(record)
 
-    def _count_answers(self, records: list[RequestRecord]) -> None:
+    def _served_by(self, record: RequestRecord) -> Served:
+        """Return the labels of a request; names that a client invents share one."""
+        key = record.upstream, record.model
+        served = self._served.get(key)
+        if served is None:
+            label = record.model and self.model_label(*key)
+            if len(self._served) >= MOST_MODELS:
+                label = OTHER_MODEL
+            served = Served(label, record.upstream)
+            if label != OTHER_MODEL:
+                self._served[key] = served
+        return served
+
+    def _count_answers(self, served: Served, records: list[RequestRecord]) -> None:
         answers = Counts([(each.route, each.status, each.code) for each in records])
         for (route, status, code), count in answers.items():
-            self.requests.labels(route, str(status), code).inc(count)
+            self.requests.labels(route, str(status), code, *served).inc(count)
         chats = [each for each in records if each.route in CHAT_ROUTES]
         outcomes = Counts([(each.wire, each.mode, each.compaction) for each in chats])
         for labels, count in outcomes.items():
-            self.compactions.labels(*labels).inc(count)
+            self.compactions.labels(*labels, *served).inc(count)
         self.bytes.labels("in").inc(sum([each.bytes_in for each in records]))
         self.bytes.labels("out").inc(sum([each.bytes_out for each in records]))
-        self.tokens.labels("prompt").inc(sum([each.prompt_tokens for each in records]))
-        self.tokens.labels("completion").inc(sum([each.completion_tokens for each in records]))
-        self.tokens.labels("cached").inc(sum([each.cached_tokens for each in records]))
-        self.estimates.inc(sum([each.tokens_before or 0 for each in chats]))
+        if not served.model:
+            return
+        tokens = self.tokens.labels
+        tokens("prompt", *served).inc(sum([each.prompt_tokens for each in records]))
+        tokens("completion", *served).inc(sum([each.completion_tokens for each in records]))
+        tokens("cached", *served).inc(sum([each.cached_tokens for each in records]))
+        self.estimates.labels(*served).inc(sum([each.tokens_before or 0 for each in chats]))
 
-    def _observe_figures(self, records: list[RequestRecord]) -> None:
+    def _observe_figures(self, served: Served, records: list[RequestRecord]) -> None:
         for route in {each.route for each in records}:
             of_route = [each for each in records if each.route == route]
-            observe_many(self.request_seconds.labels(route), [each.seconds for each in of_route])
+            seconds = [each.seconds for each in of_route]
+            observe_many(self.request_seconds.labels(route, *served), seconds)
             sent = [each for each in of_route if each.prepared_seconds is not None]
             if sent:
                 own = [each.proxy_seconds or 0.0 for each in sent]
                 observe_many(self.proxy_seconds.labels(route), own)
             waits = [each.upstream_seconds for each in sent if each.upstream_seconds is not None]
             if waits:
-                observe_many(self.upstream_seconds.labels(route), waits)
+                observe_many(self.upstream_seconds.labels(route, *served), waits)
         waited = [each.summary_wait_seconds for each in records if each.summary_wait_seconds]
         if waited:
             observe_many(self.summary_wait_seconds, waited)
         counted = [each for each in records if each.tokens_after and each.prompt_tokens]
         ratios = [(each.tokens_after or 0) / each.prompt_tokens for each in counted]
-        observe_many(self.estimate_ratio, ratios)
+        if ratios:
+            observe_many(self.estimate_ratio.labels(*served), ratios)
 
     def _observe_stages(self, record: RequestRecord) -> None:
         for stage in record.stages:
@@ -87,7 +131,8 @@ class Metrics(MetricDefinitions):
         if record.is_break:
             self.prefix_breaks.inc()
         if record.tokens_before and record.tokens_after is not None:
-            self.saved_tokens.inc(max(0, record.tokens_before - record.tokens_after))
+            saved = max(0, record.tokens_before - record.tokens_after)
+            self.saved_tokens.labels(*self._served_by(record)).inc(saved)
 
     def _observe_trouble(self, record: RequestRecord) -> None:
         """Count retries, odd request bodies and failures."""

@@ -11,7 +11,7 @@ import orjson
 from chat_proxy.caches import LruCache
 from chat_proxy.errors import UpstreamError, UpstreamFirstByteTimeout
 from chat_proxy.http.headers import RawHeaders
-from chat_proxy.registry.listing import read_bases, read_kind, read_windows
+from chat_proxy.registry.listing import read_bases, read_kind, read_names, read_windows
 from chat_proxy.tokens.overheads import UpstreamKind
 from chat_proxy.upstream.client import Upstream
 
@@ -32,12 +32,15 @@ class Listing:
     kind: UpstreamKind
     bases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The models that a model is made from, by its name."""
+    names: frozenset[str] = field(default=frozenset(), compare=False)
+    """The models that it lists, with a window or without."""
 
     def updated_by(self, newer: "Listing") -> "Listing":
         """Return both as one; what the newer one does not say stays known."""
         kind = self.kind if newer.kind == "unknown" else newer.kind
         bases = {**self.bases, **newer.bases}
-        return Listing({**self.windows, **newer.windows}, kind, bases)
+        names = newer.names or self.names
+        return Listing({**self.windows, **newer.windows}, kind, bases, names)
 
 
 UNKNOWN_LISTING = Listing({}, "unknown")
@@ -109,6 +112,10 @@ class Windows:
             await asyncio.shield(self._first_waits[key])
         return asker.listing or self._common.get(base_url, UNKNOWN_LISTING)
 
+    def lists(self, base_url: str, model: str) -> bool:
+        """Return whether the upstream's latest listing, for whatever credential, has this model."""
+        return model in self._common.get(base_url, UNKNOWN_LISTING).names
+
     def good_until(self, base_url: str, credentials: RawHeaders) -> float:
         """Return when the listing for these credentials is old, at once if it was never asked."""
         asker = self._askers.get((base_url, credential_key(credentials)))
@@ -147,7 +154,12 @@ class Windows:
             document = orjson.loads(response.content)
         except orjson.JSONDecodeError:
             raise UpstreamError("The upstream's list of models is not JSON.") from None
-        return Listing(read_windows(document), read_kind(document), read_bases(document))
+        return Listing(
+            read_windows(document),
+            read_kind(document),
+            read_bases(document),
+            read_names(document),
+        )
 
     async def _refresh(self, base_url: str, credentials: RawHeaders, asker: _Asker) -> None:
         """Refresh a listing; without an answer, keep the old one and ask again soon."""

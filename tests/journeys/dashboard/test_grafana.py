@@ -79,3 +79,16 @@ def test_every_alert_says_how_grave_it_is_and_what_is_wrong() -> None:
     for rule in RULES:
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert rule["annotations"]["summary"].endswith(".")
+
+
+def test_every_query_of_what_a_model_served_follows_the_chosen_model_and_upstream() -> None:
+    variables = {each["name"]: each for each in DASHBOARD["templating"]["list"]}
+    assert set(variables) == {"model", "upstream"}
+    for name, each in variables.items():
+        assert each["query"]["query"] == f"label_values(chat_proxy_requests_total, {name})"
+        assert (each["includeAll"], each["allValue"]) == (True, ".*")
+    for query in QUERIES:
+        for name, selection in re.findall(r"(chat_proxy_\w+)(\{[^}]*\})?", query):
+            if "model" in KNOWN[name.removesuffix("_bucket")]:
+                assert 'model=~"$model"' in selection
+                assert 'upstream=~"$upstream"' in selection

@@ -17,6 +17,7 @@ from tests.support.conversations import (
     sha256,
     trimming,
 )
+from tests.support.figures import figure_in
 from tests.support.live import RawAnswer, chat_body, chat_request
 from tests.support.meeting import Meeting
 from tests.unit.chat.shapes import Fields, calls, image, result, says, system, text, user
@@ -103,10 +104,11 @@ async def test_metrics_tell_what_would_have_been_done() -> None:
     before, after = "x-chat-proxy-tokens-before", "x-chat-proxy-tokens-after"
     saved = int(answer.headers[before]) - int(answer.headers[after])
     lines = page.splitlines()
-    assert 'chat_proxy_compactions_total{mode="observe",outcome="trimmed",wire="chat"} 1.0' in lines
+    outcome = 'chat_proxy_compactions_total{mode="observe",outcome="trimmed",wire="chat"}'
+    assert figure_in(page, outcome) == 1
     assert 'chat_proxy_stage_changes_total{stage="limit_vision_history"} 1.0' in lines
     assert 'chat_proxy_stage_changes_total{stage="truncate_tool_output"} 1.0' in lines
-    assert f"chat_proxy_saved_tokens_total {float(saved)}" in lines
+    assert figure_in(page, "chat_proxy_saved_tokens_total") == saved
 
 
 async def test_explain_tells_the_mode_and_what_would_be_done() -> None:
@@ -159,7 +161,8 @@ async def test_off_does_nothing_and_says_so(setting: str, asked: str) -> None:
 
             assert sha256(last_body(met.model)) == sha256(BODY)
     assert told(answer) == {"x-chat-proxy-compaction": "off"}
-    assert 'chat_proxy_compactions_total{mode="off",outcome="off",wire="chat"} 1.0' in page
+    outcome = 'chat_proxy_compactions_total{mode="off",outcome="off",wire="chat"}'
+    assert figure_in(page, outcome) == 1
     assert "chat_proxy_stage_changes_total{" not in page
     [line] = heard.lines("request")
     assert (line["mode"], line["compaction"]) == ("off", "off")

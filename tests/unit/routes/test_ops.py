@@ -26,6 +26,7 @@ from tests.support.fake_model import (
     on_chat,
     polite,
 )
+from tests.support.figures import figure_in
 from tests.support.live import (
     Proxy,
     chat_body,
@@ -131,12 +132,13 @@ async def test_requests_are_counted_by_route_status_and_code() -> None:
         for line in answer.text.splitlines()
         if "_requests_total{" in line
     ]
+    at = f'upstream="{model.url}"'
     assert sorted(counted) == [
-        '{code="",route="/v1/chat/completions",status="200"} 2.0',
-        '{code="",route="/v1/models/",status="200"} 2.0',
-        '{code="invalid_json",route="/v1/chat/completions",status="400"} 1.0',
-        '{code="method_not_allowed",route="/v1/models",status="405"} 1.0',
-        '{code="not_found",route="unknown",status="404"} 1.0',
+        f'{{code="",model="",route="/v1/models/",status="200",{at}}} 2.0',
+        f'{{code="",model="fake",route="/v1/chat/completions",status="200",{at}}} 2.0',
+        '{code="invalid_json",model="",route="/v1/chat/completions",status="400",upstream=""} 1.0',
+        '{code="method_not_allowed",model="",route="/v1/models",status="405",upstream=""} 1.0',
+        '{code="not_found",model="",route="unknown",status="404",upstream=""} 1.0',
     ]
     assert "must-not" not in answer.text
 
@@ -168,14 +170,16 @@ async def test_bytes_tokens_and_times_are_counted() -> None:
         ]
         await eventually(lambda: figures(proxy)["chat_proxy_requests_in_flight"] == 0)
         seen = figures(proxy)
+        page = proxy.services.metrics.render().decode()
 
     assert seen['chat_proxy_bytes_total{direction="in"}'] == len(body) + len(chat_body(stream=True))
     assert seen['chat_proxy_bytes_total{direction="out"}'] == sum(len(a.content) for a in answers)
-    assert seen['chat_proxy_upstream_tokens_total{kind="prompt"}'] == 22
-    assert seen['chat_proxy_upstream_tokens_total{kind="completion"}'] == 12
-    assert seen['chat_proxy_upstream_tokens_total{kind="cached"}'] == 10
+    assert figure_in(page, 'chat_proxy_upstream_tokens_total{kind="prompt"}') == 22
+    assert figure_in(page, 'chat_proxy_upstream_tokens_total{kind="completion"}') == 12
+    assert figure_in(page, 'chat_proxy_upstream_tokens_total{kind="cached"}') == 10
     for name in ("request_seconds", "upstream_first_byte_seconds"):
-        assert seen[f'chat_proxy_{name}_count{{route="/v1/chat/completions"}}'] == 2
+        count = f'chat_proxy_{name}_count{{route="/v1/chat/completions",model="fake"}}'
+        assert figure_in(page, count) == 2
 
 
 async def test_requests_in_flight_are_counted_and_leave_no_trace() -> None:

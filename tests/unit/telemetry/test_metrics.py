@@ -7,6 +7,7 @@ import pytest
 
 from chat_proxy.telemetry.metrics import PENDING_RECORDS, Metrics
 from chat_proxy.telemetry.record import RequestRecord
+from tests.support.figures import figure_in
 
 
 def finished(**fields: Any) -> RequestRecord:
@@ -18,8 +19,7 @@ def finished(**fields: Any) -> RequestRecord:
 
 
 def figure(metrics: Metrics, name: str) -> float:
-    lines = metrics.render().decode().splitlines()
-    return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name + " "))
+    return figure_in(metrics.render().decode(), name)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,7 @@ def test_every_metric_is_documented_and_named_as_ours() -> None:
         assert set(labels.split(", ")) <= {
             "", "op", "route", "status", "code", "kind", "direction", "phase", "reason",
             "wire", "mode", "outcome", "stage", "result", "shape",
+            "model", "upstream", "version", "python",
         }  # fmt: skip
 
 
