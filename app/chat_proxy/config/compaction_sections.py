@@ -176,8 +176,8 @@ class SummarySettings(Section):
     wait: Annotated[Literal["trigger", "overflow"], InAnyCase] = "overflow"
     """`overflow`: wait for a summary only if the prompt does not fit; `trigger`: from the trigger
     on."""
-    keep_alive_seconds: Pause = 0
-    """Interval of `: compacting` in a waiting stream; errors are then events; 0 disables it."""
+    keep_alive_seconds: Pause = 5
+    """Interval of `: compacting` in a stream that waits; later errors are events; 0: none."""
 
 
 class ReplaySettings(Section):

@@ -41,7 +41,7 @@ async def test_the_upstreams_time_is_counted_from_its_call() -> None:
     assert found["upstream"] >= 1000 * PAUSE
     assert found["upstream"] == pytest.approx(line["upstream_ms"], abs=0.11)
     assert found["proxy"] == pytest.approx(line["proxy_ms"], abs=0.11)
-    assert line["proxy_ms"] + line["upstream_ms"] <= line["ms"]
+    assert line["proxy_ms"] + line["upstream_ms"] <= line["ms"] + 0.2
     assert (row["proxy_ms"], row["upstream_ms"]) == (line["proxy_ms"], line["upstream_ms"])
     assert seconds(met, "upstream_first_byte_seconds", 'route="/v1/chat/completions"') >= PAUSE
     assert 0 < seconds(met, "proxy_seconds", 'route="/v1/chat/completions"') < line["ms"] / 1000
@@ -67,7 +67,7 @@ async def test_a_wait_for_a_summary_is_neither_the_proxys_nor_the_upstreams_time
         == row["summary_wait_ms"]
         == pytest.approx(found["summary"], abs=0.11)
     )
-    assert line["proxy_ms"] + line["summary_wait_ms"] + line["upstream_ms"] <= line["ms"]
+    assert line["proxy_ms"] + line["summary_wait_ms"] + line["upstream_ms"] <= line["ms"] + 0.2
     assert seconds(trouble.met, "summary_wait_seconds") >= PAUSE
 
 

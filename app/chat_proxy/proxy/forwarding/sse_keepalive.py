@@ -12,16 +12,23 @@ class SseKeepalive:
     The first comment begins the answer: from then on errors can only be sent in the stream.
     """
 
-    __slots__ = ("_context", "_pause_seconds", "_task")
+    __slots__ = ("_context", "_pause_seconds", "_task", "_timer")
 
     def __init__(self, context: RequestContext, pause_seconds: float) -> None:
         self._context = context
         self._pause_seconds = pause_seconds
+        self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> None:
         if self._pause_seconds and self._context.record.streams:
-            self._task = asyncio.create_task(_send_comments(self._context, self._pause_seconds))
+            # A timer, as hardly a request waits so long: a task would cost it ten times as much.
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._pause_seconds, self._begin)
+
+    def _begin(self) -> None:
+        comments = _send_comments(self._context, self._pause_seconds)
+        self._task = asyncio.get_running_loop().create_task(comments)
 
     async def __aexit__(
         self,
@@ -29,6 +36,8 @@ class SseKeepalive:
         error: BaseException | None,
         places: TracebackType | None,
     ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         if self._task is None:
             return
         self._task.cancel()
@@ -38,7 +47,6 @@ class SseKeepalive:
 
 
 async def _send_comments(context: RequestContext, pause_seconds: float) -> None:
-    await asyncio.sleep(pause_seconds)
     if not context.sink.started:
         await _begin(context)
     while True:
@@ -56,5 +64,6 @@ async def _begin(context: RequestContext) -> None:
             (b"cache-control", b"no-cache"),
             NOT_BUFFERED,
             (b"x-request-id", context.record.request_id.encode("ascii")),
+            *context.record.page_headers,
         ],
     )

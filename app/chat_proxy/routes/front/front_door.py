@@ -21,7 +21,7 @@ from chat_proxy.routes.front.asgi_client import AsgiClient
 from chat_proxy.routes.front.browser_guard import BrowserGuard
 from chat_proxy.routes.front.error_responses import response_of, send_error
 from chat_proxy.routes.front.identity import Gate
-from chat_proxy.telemetry.logs import INFO, WARNING, log_each, log_exception
+from chat_proxy.telemetry.logs import WARNING, log_each, log_exception
 from chat_proxy.telemetry.record import RequestRecord
 from chat_proxy.wires.recognise import wire_of_path
 
@@ -175,10 +175,11 @@ class FrontDoor:
                 self._chat_log.add(record)
             except Exception as error:  # noqa: BLE001 - metering fails open: the answer is sent
                 log_exception("request could not be counted", error)
-        for level in (INFO, WARNING):
-            warns = level == WARNING
-            if fields := [each.log_fields() for each in records if each.warns == warns]:
-                log_each("request", fields, level)
+        usual = [record.log_fields() for record in records if not record.warns]
+        if usual:
+            log_each("request", usual)
+        if len(usual) < len(records):
+            log_each("request", [each.log_fields() for each in records if each.warns], WARNING)
 
 
 def new_context(route: str, client: AsgiClient, loop: asyncio.AbstractEventLoop) -> RequestContext:
