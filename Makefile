@@ -130,9 +130,10 @@ trace: install ## Count the files that one request runs through (docs/architectu
 	$(BIN)/python -m tools.trace $(ARGS)
 	$(BIN)/python -m tools.trace --summary
 
-docs: install ## Write README's generated tables and docs/faults.md anew
+docs: install ## Write README's generated tables, docs/faults.md and troubleshooting.md anew
 	$(BIN)/python docs/tables.py
 	$(BIN)/python -m docs.faults
+	$(BIN)/python -m docs.troubleshooting
 
 sbom: install ## Write the bill of materials to dist/
 	$(BIN)/python .ci/sbom.py dist/chat-proxy.cdx.json

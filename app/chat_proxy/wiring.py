@@ -170,7 +170,7 @@ def make_compaction(
 
 def make_store(settings: Settings, metrics: Metrics) -> FailOpenStore:
     """Return the store, not opened yet; raise BadConfiguration if the setting names none."""
-    on_fault = fault_reporter(metrics)
+    on_fault = fault_reporter(metrics, settings.store.url)
     secret = plain_or_none(settings.store.secret)
     try:
         store = store_of(
@@ -193,7 +193,7 @@ def make_archive(settings: Settings, metrics: Metrics) -> Archive | None:
         archive.dir,
         archive.retention_days,
         Capacity(archive.max_bytes, archive.tenant_max_bytes),
-        fault_reporter(metrics),
+        fault_reporter(metrics, str(archive.dir)),
     )
 
 

@@ -104,7 +104,7 @@ def _tokens(fields: Fields) -> str:
     before, after = fields.get("tokens_before"), fields.get("tokens_after")
     if before is None:
         return ""
-    return f"{before:,}" if after in (None, before) else f"{before:,}→{after:,}"
+    return f"{before:,} tokens" if after in (None, before) else f"{before:,}→{after:,}"
 
 
 def _duration(ms: float, summary_ms: float) -> str:

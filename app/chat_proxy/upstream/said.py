@@ -21,6 +21,8 @@ def said_in(body: bytes, request: bytes) -> str:
     words = _LINK.sub("…", _KEY.sub("…", _QUOTED.sub("…", words)))
     words = "".join(char if char.isprintable() else "?" for char in words)
     words = _before_echo(words, request)
+    if words and words[-1] not in ".!?…":
+        words += "."
     return words if len(words) <= MAX_CHARS else words[: MAX_CHARS - 1].rstrip() + "…"
 
 

@@ -57,7 +57,7 @@ def test_a_chat_is_told_in_one_glance() -> None:
 def test_a_small_request_is_short() -> None:
     record = finished(tokens_before=12, tokens_after=12, seconds=0.0851)
 
-    assert told(record) == "200 POST chat qwen3 12 85 ms request_id=abc\n"
+    assert told(record) == "200 POST chat qwen3 12 tokens 85 ms request_id=abc\n"
 
 
 @pytest.mark.parametrize(

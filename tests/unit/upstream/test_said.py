@@ -61,7 +61,7 @@ def test_quoted_values_keys_and_addresses_are_left_out(message: str) -> None:
 def test_short_names_in_quotation_marks_stay() -> None:
     message = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser'
 
-    assert said_in(error(message), b"") == message
+    assert said_in(error(message), b"") == f"{message}."
 
 
 def test_a_long_message_is_cut_and_stands_on_one_line() -> None:

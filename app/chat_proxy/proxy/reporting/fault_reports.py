@@ -1,5 +1,6 @@
 """Report the faults of upstreams and stores to the operator."""
 
+import re
 from collections.abc import Callable
 
 from chat_proxy.telemetry.logs import WARNING, log
@@ -15,11 +16,20 @@ def report_breaker(base_url: str, seconds: float | None) -> None:
         log(sentence, WARNING, upstream=base_url, seconds=seconds)
 
 
-def fault_reporter(metrics: Metrics) -> Callable[[str, str], None]:
-    """Return a function that counts and logs the faults of the store and the archive."""
+def fault_reporter(metrics: Metrics, place: str) -> Callable[[str, str], None]:
+    """Return a function that counts and logs the faults of the store or the archive.
+
+    `place` is its address or folder; the log has it without credentials.
+    """
+    store = without_credentials(place)
 
     def report(operation: str, kind: str) -> None:
         metrics.store_errors.labels(operation, kind).inc()
-        log("a store operation failed", WARNING, operation=operation, kind=kind)
+        log("a store operation failed", WARNING, store=store, operation=operation, kind=kind)
 
     return report
+
+
+def without_credentials(place: str) -> str:
+    """Return an address without its user name, password and query, which may hold a key too."""
+    return re.sub(r"//[^/]*@", "//", place).partition("?")[0]
