@@ -16,8 +16,8 @@ from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.forwarding.send import Forwarding
 from chat_proxy.proxy.lifecycle.admission import Admission, Drain
 from chat_proxy.proxy.lifecycle.cancellation import Deadlines
+from chat_proxy.proxy.lifecycle.fault_reports import fault_reporter, report_breaker
 from chat_proxy.proxy.reporting.chat_log import ChatLog
-from chat_proxy.proxy.reporting.fault_reports import fault_reporter, report_breaker
 from chat_proxy.proxy.routing.destinations import Destinations
 from chat_proxy.proxy.routing.model_label import model_label
 from chat_proxy.proxy.routing.model_policy import ModelPolicies

@@ -288,13 +288,9 @@ class SummaryJobs:
             self._failures.put((job.scope, name), failed)
         self._metrics.summaries.labels("failed").inc()
         self._metrics.summary_failures.labels(failure.reason).inc()
-        log(
-            "no summary was written",
-            WARNING,
-            reason=failure.reason,
-            next_try_seconds=pause,
-            **({"said": failure.said} if failure.said else {}),
-        )
+        fields = {"reason": failure.reason, "next_try_seconds": pause}
+        said = {"said": failure.said} if failure.said else {}
+        log("no summary was written", WARNING, **fields, **said)
 
 
 def _key_of(job: SummaryJob) -> _Key:
