@@ -6,6 +6,8 @@ import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from ipaddress import ip_address
 
 import httpx
 
@@ -15,7 +17,7 @@ from chat_proxy.config.settings import PREFIX, Settings
 from chat_proxy.errors import BadConfiguration
 
 PROBE_SECONDS = 10
-ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what is compared, not bound
+LOOPBACKS = {4: "127.0.0.1", 6: "::1"}
 NO_KEY = "chat-proxy"
 """What is sent as a key where none is needed: clients want one."""
 MASKED = "***"
@@ -41,12 +43,15 @@ def run(options: Namespace) -> int:
     sys.stderr.flush()
     passed = {name: value for name, value in variables.items() if not name.startswith(PREFIX)}
     command = [program, *start.arguments, *options.passed_on]
-    os.execve(program, command, {**passed, **added})  # noqa: S606 - the user's own program
+    os.execve(program, command, {**passed, **added})  # noqa: S606 # nosec B606 - the user's own
 
 
 def address_of(settings: Settings) -> str:
     """Return where a proxy with these settings is reached from this machine."""
-    host = ANY_ADDRESS.get(settings.server.host, settings.server.host)
+    host = settings.server.host
+    with suppress(ValueError):  # a name
+        address = ip_address(host)
+        host = LOOPBACKS[address.version] if address.is_unspecified else host
     host = f"[{host}]" if ":" in host else host
     return f"http://{host}:{settings.server.port}"
 
