@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -234,7 +235,7 @@ async def test_the_demo_answers_curl_and_the_sdk_and_stops_at_once() -> None:
     assert completion.choices[0].message.content
     assert "".join(words)
     assert models
-    assert 'route="/v1/chat/completions",status="200"} 2.0' in metrics.text
+    assert re.search(r'requests_total\{.*/v1/chat/completions.*status="200".*\} 2\.0', metrics.text)
     assert code == 0
     assert seconds < 2
     told = "".join(command.out)

@@ -68,7 +68,7 @@ def test_the_file_with_every_setting_uncommented_has_the_defaults(
     settings = read_settings(file)
 
     assert settings == Settings(_env_file=None)
-    assert settings.log.model_fields_set == {"level", "format"}
+    assert settings.log.model_fields_set == {"level", "format", "client_address"}
 
 
 def test_settings_without_a_section_come_first() -> None:

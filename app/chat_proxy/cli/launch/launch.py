@@ -43,7 +43,7 @@ def run(options: Namespace) -> int:
     sys.stderr.flush()
     passed = {name: value for name, value in variables.items() if not name.startswith(PREFIX)}
     command = [program, *start.arguments, *options.passed_on]
-    os.execve(program, command, {**passed, **added})  # noqa: S606 # nosec B606 - the user's own
+    os.execve(program, command, {**passed, **added})  # nosec B606  # noqa: S606 - the user's own program
 
 
 def address_of(settings: Settings) -> str:
