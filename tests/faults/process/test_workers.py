@@ -49,7 +49,7 @@ def is_alive(pid: int) -> bool:
 async def counted(url: str) -> int:
     """How many chat requests /metrics has, of all workers."""
     text = (await ask(f"{url}/metrics")).text
-    found = re.search(r'requests_total\{.*completions",status="200"\} (\d+)', text)
+    found = re.search(r'requests_total\{[^}]*completions",status="200"[^}]*\} (\d+)', text)
     return int(found[1]) if found else 0
 
 

@@ -24,7 +24,7 @@ export function percent(share) {
 
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";
-  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+  return ms < 1000 ? `${Math.round(ms)}\u00a0ms` : `${(ms / 1000).toFixed(1)}\u00a0s`;
 }
 
 export const count = (number, one, many = `${one}s`) => `${exact(number)} ${number === 1 ? one : many}`;
