@@ -66,7 +66,7 @@ async def test_e10_a_mistake_before_the_first_byte_is_a_json_500(
 async def test_e10_a_mistake_behind_the_first_byte_ends_the_stream_with_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("chat_proxy.proxy.forwarding.relay.StreamTap.feed", fail)
+    monkeypatch.setattr("chat_proxy.wires.chat_completions.StreamTap.feed", fail)
     async with (
         fake_model(polite) as model,
         running_proxy(model.url) as proxy,
