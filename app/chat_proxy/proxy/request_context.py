@@ -63,3 +63,10 @@ class RequestContext:
     cancellation: Cancellation
     tap: Tap | None = None
     wire: Wire = CHAT_COMPLETIONS
+
+    def answer_json(self, body: bytes) -> Awaitable[None]:
+        """Answer with a document of the proxy's own."""
+        self.record.status = 200
+        self.record.bytes_out = len(body)
+        headers = [(b"content-type", b"application/json"), *self.record.response_headers()]
+        return self.sink.answer(200, headers, body)

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.chat.body.request import ChatRequest
-from chat_proxy.chat.body.splice import serialise_messages
 from chat_proxy.errors import InvalidValue, SummaryNotWritten
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.manual.compact import (
@@ -20,7 +18,7 @@ from chat_proxy.proxy.session.request import CompactionRequest, counted_request
 from chat_proxy.proxy.sizing.measure import Sizing
 from chat_proxy.routes.front.asgi_client import AsgiClient
 from chat_proxy.routes.read_request import RequestReader
-from chat_proxy.wires.body import has_stored_history, own_fields, wire_of, written
+from chat_proxy.wires.body import document_with, has_stored_history, own_fields, wire_of, written
 from chat_proxy.wires.reading import picked
 
 
@@ -45,11 +43,9 @@ class Compact:
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
         """Compact one conversation."""
         request = await self._reader.read_any(context, client)
-        await client.watch(context, self._answer(request, context, client))
+        await client.watch(context, self._answer(request, context))
 
-    async def _answer(
-        self, request: ChatRequest, context: RequestContext, client: AsgiClient
-    ) -> None:
+    async def _answer(self, request: ChatRequest, context: RequestContext) -> None:
         record = context.record
         record.model = required_model(request)
         options = options_in(request)
@@ -63,10 +59,7 @@ class Compact:
         if done.has_failed:
             raise SummaryNotWritten(f"No summary was written: {done.note} Nothing was changed.")
         body = document_of(compaction, done)
-        record.status = 200
-        record.bytes_out = len(body)
-        headers = [(b"content-type", b"application/json"), *record.response_headers()]
-        await client.answer(200, headers, body)
+        await context.answer_json(body)
 
 
 def required_model(request: ChatRequest) -> str:
@@ -104,10 +97,7 @@ def document_of(compaction: CompactionRequest, done: ManualResult) -> bytes:
     wire, given = wire_of(request), own_fields(request)
     items, changed = written(request, compaction.conversation, done.conversation)
     fields = {**picked(given, (wire.instructions,)), **changed, **figures_of(done)}
-    if wire.key in changed:
-        return serialise(fields)
-    array = serialise_messages(request.body, items, given, wire.key)
-    return b'{"%b":%b,%b' % (wire.key.encode(), array, serialise(fields)[1:])
+    return document_with(request, items, fields)
 
 
 def figures_of(done: ManualResult) -> dict[str, Any]:

@@ -126,7 +126,4 @@ async def _send(size: PromptSize, context: RequestContext) -> None:
     record.tokens_before, record.tokens_after = size.before, size.after
     edits = {"original_input_tokens": size.before}
     body = serialise({"input_tokens": size.after, "context_management": edits})
-    record.status = 200
-    record.bytes_out = len(body)
-    headers = [(b"content-type", b"application/json"), *record.response_headers()]
-    await context.sink.answer(200, headers, body)
+    await context.answer_json(body)

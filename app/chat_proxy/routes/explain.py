@@ -45,7 +45,4 @@ class Explain:
         )
         # Not by orjson: names may hold lone surrogates.
         body = json.dumps(await explain(compaction, self._services)).encode()
-        record.status = 200
-        record.bytes_out = len(body)
-        headers = [(b"content-type", b"application/json"), *record.response_headers()]
-        await client.answer(200, headers, body)
+        await context.answer_json(body)

@@ -51,10 +51,16 @@ def body_with(
     if not changed:
         return splice(request.body, items, given, wire.key)
     others = {name: value for name, value in given.items() if name != wire.key} | changed
-    if wire.key in changed:
-        return serialise(others)
-    array = serialise_messages(request.body, items, given, wire.key)
-    return b'{"%b":%b,%b' % (wire.key.encode(), array, serialise(others)[1:])
+    return document_with(request, items, others)
+
+
+def document_with(request: ChatRequest, items: Items, fields: Fields) -> bytes:
+    """Return a document of items and fields, which may already have the items among them."""
+    wire = wire_of(request)
+    if wire.key in fields:
+        return serialise(fields)
+    array = serialise_messages(request.body, items, own_fields(request), wire.key)
+    return b'{"%b":%b,%b' % (wire.key.encode(), array, serialise(fields)[1:])
 
 
 def _is_same(read: Conversation, conversation: Conversation) -> bool:

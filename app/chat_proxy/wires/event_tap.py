@@ -1,35 +1,28 @@
 """Observe a stream of named events while it is relayed; parse only the events with usage."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import orjson
 
-from chat_proxy.wires.usage import MAX_LINE_BYTES, Usage
+from chat_proxy.wires.usage import USAGE_LINE, LineTap, Usage
 
-_BLANK_LINES: Final = (b"\n", b"\r\n")
-_EVENT_ENDS: Final = (b"\n\n", b"\n\r\n")
 _LONGEST_MARK: Final = 64
-_USAGE: Final = re.compile(rb"^data:(.*\"usage\":[ \t]*\{.*)$", re.MULTILINE)
 
 Merge = Callable[[Usage | None, dict[str, Any]], Usage | None]
 """Returns the usage so far together with that in an event's document."""
 
 
-class EventTap:
+class EventTap(LineTap):
     """An observer of one stream; it never raises and changes nothing."""
 
     __slots__ = (
         "_ends",
         "_errors",
-        "_lines",
         "_merge",
-        "_rest",
         "_usage_lines",
         "done",
         "failed",
-        "off",
     )
 
     said_all = False
@@ -37,14 +30,12 @@ class EventTap:
 
     def __init__(self, ends: Sequence[str], errors: Sequence[str], merge: Merge) -> None:
         """Know the types of events that end a stream, and of those that are errors."""
+        super().__init__()
         self.done = False
         self.failed = False
-        self.off = False
         self._ends = _marks(ends)
         self._errors = _marks(errors)
         self._merge = merge
-        self._lines = b"\n"
-        self._rest = bytearray()
         self._usage_lines: list[bytes] = []
 
     @property
@@ -59,12 +50,6 @@ class EventTap:
     def is_over(self) -> bool:
         """Whether the last event has passed; what follows it passes too."""
         return self.done and not self.is_inside_event
-
-    @property
-    def is_inside_event(self) -> bool:
-        """Whether the last event that was relayed is incomplete."""
-        at_end = self._lines in _BLANK_LINES or self._lines.endswith(_EVENT_ENDS)
-        return bool(self._rest) or not at_end
 
     @property
     def usage(self) -> Usage | None:
@@ -104,13 +89,6 @@ class EventTap:
             self._keep(chunk[cut:])
         return chunk
 
-    def _keep(self, part: bytes) -> None:
-        """Hold an incomplete line; turn the tap off if it is too long to be parsed."""
-        self._rest += part
-        if len(self._rest) > MAX_LINE_BYTES:
-            self.off = True
-            del self._rest[1:]
-
     def _look_at(self, lines: bytes) -> None:
         find = lines.find
         if not self.done and any(find(mark) >= 0 for mark in self._ends):
@@ -118,7 +96,7 @@ class EventTap:
         if any(find(mark) >= 0 for mark in self._errors):
             self.failed = True
         if find(b'"usage"') >= 0:
-            known = [*self._usage_lines, *_USAGE.findall(lines)]
+            known = [*self._usage_lines, *USAGE_LINE.findall(lines)]
             self._usage_lines = [*known[:1], *known[1:][-1:]]
 
 

@@ -13,7 +13,7 @@ PARSED_BYTES = 256 * 1024
 
 _DONE = re.compile(rb"^data: ?\[DONE\][ \t\r]*(?:\n|$)", re.MULTILINE)
 _ERROR = re.compile(rb"^data: ?\{[ \t]*\"error\"", re.MULTILINE)
-_USAGE = re.compile(rb"^data:(.*\"usage\":[ \t]*\{.*)$", re.MULTILINE)
+USAGE_LINE = re.compile(rb"^data:(.*\"usage\":[ \t]*\{.*)$", re.MULTILINE)
 _DONE_LINES = (b"data: [DONE]", b"data:[DONE]")
 _DONE_BYTES = len(b"data:[DONE]")
 _BLANK_LINES = (b"\n", b"\r\n")
@@ -69,7 +69,31 @@ def token_count(value: Any) -> int:
     return value if type(value) is int and 0 <= value < _MAX_COUNT else 0
 
 
-class StreamTap:
+class LineTap:
+    """The lines of a stream as far as they are relayed: the newest whole ones, and a begun one."""
+
+    __slots__ = ("_lines", "_rest", "off")
+
+    def __init__(self) -> None:
+        self.off = False
+        self._lines = b"\n"
+        self._rest = bytearray()
+
+    @property
+    def is_inside_event(self) -> bool:
+        """Whether the last event that was relayed is incomplete."""
+        at_end = self._lines in _BLANK_LINES or self._lines.endswith(_EVENT_ENDS)
+        return bool(self._rest) or not at_end
+
+    def _keep(self, part: bytes) -> None:
+        """Hold an incomplete line; turn the tap off if it is too long to be parsed."""
+        self._rest += part
+        if len(self._rest) > MAX_LINE_BYTES:
+            self.off = True
+            del self._rest[1:]
+
+
+class StreamTap(LineTap):
     """Observe a stream of server-sent events while it is relayed; parse only relevant lines.
 
     It never raises and changes nothing before `[DONE]`; after `[DONE]` it drops everything.
@@ -80,25 +104,20 @@ class StreamTap:
 
     __slots__ = (
         "_cr_seen",
-        "_lines",
-        "_rest",
         "_usage_line",
         "done",
         "failed",
         "finished",
-        "off",
         "said_all",
     )
 
     def __init__(self) -> None:
+        super().__init__()
         self.done = False
         self.said_all = False
         self.finished = False
         self.failed = False
-        self.off = False
         self._cr_seen = False
-        self._lines = b"\n"
-        self._rest = bytearray()
         self._usage_line = b""
 
     @property
@@ -108,12 +127,6 @@ class StreamTap:
             return True
         self._look_at(bytes(self._rest))
         return self.done or self.finished or self.failed
-
-    @property
-    def is_inside_event(self) -> bool:
-        """Whether the last event that was relayed is incomplete."""
-        at_end = self._lines in _BLANK_LINES or self._lines.endswith(_EVENT_ENDS)
-        return bool(self._rest) or not at_end
 
     @property
     def usage(self) -> Usage | None:
@@ -153,13 +166,6 @@ class StreamTap:
             self._keep(chunk[cut:])
         return chunk
 
-    def _keep(self, part: bytes) -> None:
-        """Hold an incomplete line; turn the tap off if it is too long to be parsed."""
-        self._rest += part
-        if len(self._rest) > MAX_LINE_BYTES:
-            self.off = True
-            del self._rest[1:]
-
     def _look_at(self, lines: bytes) -> int | None:
         """Parse whole lines; return the end of the line with `[DONE]`, if there is one."""
         # `find` instead of `in`: `bytes in bytes` costs an exception inside CPython each time.
@@ -169,7 +175,7 @@ class StreamTap:
             end = done.end()
             lines = lines[:end]
             find = lines.find
-        if find(b'"usage":') >= 0 and (found := _USAGE.findall(lines)):
+        if find(b'"usage":') >= 0 and (found := USAGE_LINE.findall(lines)):
             self._usage_line = found[-1]
         if find(b'"finish_reason":"') >= 0 or find(b'"finish_reason": "') >= 0:
             self.finished = True

@@ -113,9 +113,7 @@ def _result_blocks(result: Fields, reminders: list[Any], content: Any) -> Iterat
 def _changed(message: Fields, fields: Fields) -> Fields:
     """Return a whole message of the client with its changes."""
     given, content = message.get("content"), fields.get("content")
-    if type(given) is not list:
-        return {**message, "content": _without_empty(content)}
-    if message.get("role") != "assistant":
+    if type(given) is not list or message.get("role") != "assistant":
         return {**message, "content": _without_empty(content)}
     return {**message, "content": list(_assistant_blocks(given, fields))}
 
