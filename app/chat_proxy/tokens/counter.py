@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, get_args
 
-from chat_proxy.chat.media import Media, MediaKind, media_in
+from chat_proxy.chat.media import MediaKind, media_in
 from chat_proxy.chat.message import Message, PieceKind
 from chat_proxy.chat.texts import RESULT_ROLES, pieces_of
+from chat_proxy.tokens.images.media import media_tokens
 from chat_proxy.tokens.images.size import Size, image_size
-from chat_proxy.tokens.images.tokens import cells_of, image_tokens
+from chat_proxy.tokens.images.tokens import cells_of
 from chat_proxy.tokens.overheads import CountingRules
-from chat_proxy.tokens.scripts import TOKENS_MASK, scaled
+from chat_proxy.tokens.scripts import TOKENS_MASK, escapes_in, scaled
 from chat_proxy.tokens.token_counter import TokenCounter
 from chat_proxy.tokens.tools import Definitions, definitions_profile
 
 Fields = dict[str, Any]
 
+_INSTRUCTIONS: Final = ("system", "developer")
 _RESULT: Final[tuple[PieceKind, ...]] = ("tool_result", "id")
 _MAY_HOLD_MEDIA: Final = (list, dict)
 _NO_SIZE: Final = Size(0, 0)
@@ -45,6 +47,12 @@ class RequestCount(NamedTuple):
     """The 28 px cells of the images whose model family is unknown."""
     image_sizes: tuple[Size, ...] = ()
     """The sizes of images whose family is unknown or uncertain; zeros if they cannot be read."""
+    is_led: bool = False
+    """Whether instructions come first; some templates add their own if there are none."""
+    result_escapes: int = 0
+    """About what tool results cost more where templates write them as JSON strings."""
+    call_overhead: int = 0
+    """The part of `overhead` that is around tool calls and their results."""
 
     @property
     def messages(self) -> list[int]:
@@ -116,6 +124,8 @@ def count_within(
     if each is None:
         return None
     tools, frame = definitions_profile(definitions, counter, rules)
+    if rules.unled_tokens and not (known.is_led if known.profiles else tally.is_led):
+        frame += rules.unled_tokens
     return tally.count(each, known, is_guess, tools, frame)
 
 
@@ -134,37 +144,19 @@ def count_messages(
     return None if each is None else tally.count(each, known, is_guess)
 
 
-def media_tokens(medium: Media, rules: CountingRules) -> int:
-    """Count one media item: images by formula, all others by a flat rate."""
-    match medium.kind:
-        case "image":
-            data = medium.data if medium.is_inline else ""
-            return image_tokens(data, medium.detail, rules.image_family, rules.image_tokens)
-        case "document":
-            return rules.document_tokens
-        case "audio":
-            return rules.audio_tokens
-        case "video":
-            return rules.video_tokens
-
-
 class _Tally:
     """Sums by kind over the messages of one request."""
 
     __slots__ = (
-        "_counter",
-        "_kinds",
-        "_media",
-        "_overhead",
-        "_rules",
-        "_searches_family",
-        "_sizes",
-        "_text",
+        *("_call_overhead", "_counter", "_kinds", "_media", "_overhead", "_rules"),
+        *("_searches_family", "_sizes", "_text", "is_led"),
     )
 
     def __init__(self, counter: TokenCounter, rules: CountingRules) -> None:
         self._text = 0  # a profile, as the values of `_kinds` are
         self._overhead = 0
+        self._call_overhead = 0
+        self.is_led = False
         self._sizes: tuple[Size, ...] = ()
         self._searches_family = rules.learns_images or rules.image_family is None
         self._kinds: dict[PieceKind, int] | None = None
@@ -187,15 +179,18 @@ class _Tally:
             overhead, scripts = self._overhead + frame, text + tools
             text, tools = text & mask, tools & mask
             return RequestCount(
-                tuple(each), text, 0, 0, 0, tools, 0, 0, 0, 0, overhead, is_guess, scripts
-            )
+                tuple(each), text, 0, 0, 0, tools, 0, 0, 0, 0, overhead, is_guess, scripts,
+                0, (), self.is_led,
+            )  # fmt: skip
         kinds = kinds or _NO_TEXTS
+        escapes = escapes_in(kinds["tool_result"])
+        quotes = escapes if self._rules.quotes_results else 0
         return RequestCount(
             (*known.profiles, *each),
             known.text + (text + kinds["text"] + kinds["name"] & mask),
             known.reasoning + (kinds["reasoning"] & mask),
             known.tool_calls + (kinds["tool_call"] + kinds["id"] & mask),
-            known.tool_results + (kinds["tool_result"] & mask),
+            known.tool_results + (kinds["tool_result"] & mask) + quotes,
             tools & mask,
             known.images + media["image"],
             known.documents + media["document"],
@@ -203,10 +198,13 @@ class _Tally:
             known.video + media["video"],
             known.overhead + self._overhead + frame,
             is_guess or known.is_guess,
-            known.scripts + text + sum(kinds.values()) + tools,
+            known.scripts + text + sum(kinds.values()) + tools + quotes,
             known.image_cells
             + sum(map(cells_of, self._sizes)) * (self._rules.image_family is None),
             (*known.image_sizes, *self._sizes),
+            known.is_led if known.profiles else self.is_led,
+            known.result_escapes + escapes,
+            known.call_overhead + self._call_overhead,
         )
 
     def add(
@@ -217,6 +215,7 @@ class _Tally:
         All texts are looked up at once, and a message with only a text skips the list of pieces:
         counting a long history again costs less than parsing it.
         """
+        self.is_led = bool(messages) and messages[0].get("role") in _INSTRUCTIONS
         texts: list[str] = []
         others: list[tuple[int, Fields, Sequence[PieceKind]]] = []
         add_text = texts.append
@@ -259,6 +258,7 @@ class _Tally:
                 results += result
                 ids += call_id
                 self._overhead += frame
+                self._call_overhead += frame
                 each.append(result + call_id + frame)
                 continue
             total = extra = 0
@@ -269,6 +269,7 @@ class _Tally:
                 total += profile
                 if kind == "tool_call":  # a call is two pieces, its name and its arguments
                     extra += call_frame
+                    self._call_overhead += call_frame
                 elif kind == "name":
                     extra += 1
             self._overhead += frame + extra

@@ -3,11 +3,15 @@
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
+from chat_proxy.tokens.calibration.token_costs import ENCODING as COSTS_ENCODING
+from chat_proxy.tokens.calibration.token_costs import VOCABULARIES as MEASURED_VOCABULARIES
 from chat_proxy.tokens.calibration.vocabularies import (
     EXACT,
+    MEASURED,
     UNKNOWN,
+    own_encoding_of,
     splits_digits,
     vocabulary_of,
 )
@@ -15,10 +19,11 @@ from chat_proxy.tokens.images.tokens import DEFAULT_IMAGE_TOKENS, image_family_o
 from chat_proxy.tokens.model_names import base_names, plain_name
 from chat_proxy.tokens.tiktoken_counter import ENCODINGS
 
-ToolsStyle = Literal["json", "typescript"]
+ToolsStyle = Literal["json", "bare", "indented", "typescript"]
 UpstreamKind = Literal["openai", "vllm", "sglang", "llama.cpp", "ollama", "unknown"]
 
 DEFAULT_ENCODING: Final = "o200k_base"
+NO_COSTS: Final = ""
 
 _OLD_OPENAI = re.compile(r"gpt-4(?![.o\d])|gpt-3[.]?5|text-embedding-")
 _NEW_OPENAI = re.compile(r"(chatgpt|gpt)-[4-9]|o[1-9](?![a-z\d])|computer-use-|codex-mini")
@@ -37,9 +42,13 @@ class CountingRules:
     """Tokens around each message, including its role."""
     reply_tokens: int = 3
     """Tokens that begin the reply."""
+    unled_tokens: int = 0
+    """Tokens of the template's own instructions, for requests that have none."""
     tool_call_tokens: int = 8
     """Tokens around each tool call."""
     tools_style: ToolsStyle = "json"
+    quotes_results: bool = False
+    """Whether tool results are written as JSON strings."""
     image_family: str | None = None
     image_tokens: int = DEFAULT_IMAGE_TOKENS
     """Tokens of an image of unknown size or family."""
@@ -50,6 +59,13 @@ class CountingRules:
     video_tokens: int = 8_000
     vocabulary: str = UNKNOWN
     """What scripts cost until the upstream's own counts are known."""
+    costs: str = NO_COSTS
+    """The vocabulary whose measured costs of tokens are used; they include those of digits."""
+
+    @property
+    def prior(self) -> str:
+        """What is assumed of scripts: counts with measured costs are nearly exact."""
+        return MEASURED if self.costs else self.vocabulary
 
     @property
     def renders_schema(self) -> bool:
@@ -70,22 +86,28 @@ def rules_for(
 
     A well-known name counts as OpenAI's model unless an open server serves it: operators give their
     own models such names. Unknown registry values are ignored. An encoding from the registry is
-    used unmodified, without `single_digits`.
+    used unmodified, without `single_digits` and `costs`.
     """
     name = plain_name(model_name)
     registry_encoding = encoding if encoding in ENCODINGS else None
     registry_family = image_family if image_family and is_image_family(image_family) else None
     family_rules = _family_rules(name, upstream_kind)
     vocabulary = family_rules.vocabulary or vocabulary_of(model_name)
-    return CountingRules(
-        encoding=registry_encoding or _encoding_of(name, upstream_kind) or default_encoding,
+    own_encoding = _encoding_of(name, upstream_kind) or own_encoding_of(vocabulary)
+    used_encoding = registry_encoding or own_encoding or default_encoding
+    if used_encoding == own_encoding:
+        vocabulary = EXACT
+    rules = CountingRules(
+        encoding=used_encoding,
         single_digits=registry_encoding is None and splits_digits(vocabulary),
         message_tokens=family_rules.message_tokens,
         tools_style=family_rules.tools_style,
         image_family=registry_family or image_family_of(model_name),
         image_tokens=image_tokens,
         vocabulary=vocabulary,
+        costs=_costs(vocabulary, used_encoding) if registry_encoding is None else NO_COSTS,
     )
+    return _with_template(replace(rules, **_instructions_of(name)._asdict()))
 
 
 def refined(
@@ -101,9 +123,73 @@ def refined(
     if (vocabulary, family) == (rules.vocabulary, rules.image_family):
         return rules
     digits = rules.single_digits or (splits_digits(vocabulary) and not keeps_digits)
-    return replace(rules, vocabulary=vocabulary, image_family=family, single_digits=digits)
+    own = [
+        _instructions_of(plain_name(name)) for name in names if vocabulary_of(name) == vocabulary
+    ]
+    found = replace(
+        rules,
+        **(own[0]._asdict() if own and not rules.vocabulary else {}),
+        vocabulary=vocabulary,
+        image_family=family,
+        single_digits=digits,
+        costs=rules.costs if keeps_digits else _costs(vocabulary, rules.encoding),
+    )
+    return _with_template(found)
 
 
+def _costs(vocabulary: str, encoding: str) -> str:
+    """Return the vocabulary if its costs in tokens of the encoding were measured."""
+    is_measured = encoding == COSTS_ENCODING and vocabulary in MEASURED_VOCABULARIES
+    return vocabulary if is_measured else NO_COSTS
+
+
+def _with_template(rules: CountingRules) -> CountingRules:
+    """Return the rules with what the templates of the vocabulary's models have in common."""
+    template = _TEMPLATES.get(rules.vocabulary)
+    if template is None or rules.tools_style == "typescript":
+        return rules
+    return replace(rules, **template._asdict())
+
+
+class _Instructions(NamedTuple):
+    """What templates write themselves, beside what begins the reply."""
+
+    unled_tokens: int = 0
+    reply_tokens: int = 3
+
+
+_INSTRUCTIONS: Final = (
+    (re.compile(r"qwen-?2[.]5(?!.*vl)"), _Instructions(unled_tokens=21)),
+    (re.compile(r"qwen-?2(?![.]|.*vl)"), _Instructions(unled_tokens=11)),
+    (re.compile(r"smollm-?2"), _Instructions(unled_tokens=20)),
+    (re.compile(r"llama-?3[.][1-3]"), _Instructions(reply_tokens=28)),
+)
+
+
+@lru_cache(maxsize=1_024)
+def _instructions_of(name: str) -> _Instructions:
+    known = (found for pattern, found in _INSTRUCTIONS if pattern.search(name))
+    return next(known, _Instructions())
+
+
+class _Template(NamedTuple):
+    """How the templates of a family differ from the others; names as in the rules."""
+
+    message_tokens: int = 5
+    tool_call_tokens: int = 8
+    tools_style: ToolsStyle = "json"
+    quotes_results: bool = False
+
+
+_LLAMA: Final = _Template(tools_style="indented", quotes_results=True)
+_MISTRAL: Final = _Template(2, 20, "bare", quotes_results=True)
+_TEMPLATES: Final = {
+    "llama3": _LLAMA,
+    "llama4": _LLAMA,
+    "tekken": _MISTRAL,
+    "sentencepiece": _MISTRAL,
+    "deepseek": _Template(message_tokens=2),
+}
 _OPENAI_RULES: Final = CountingRules(message_tokens=4, tools_style="typescript", vocabulary=EXACT)
 _OPEN_RULES: Final = CountingRules()
 

@@ -5,8 +5,8 @@ text are counted by the first bytes of its characters, and its tokens are divide
 proportion to what their characters usually cost. That is exact for a text in one script, and
 costs a few per cent of the tokenizer's time.
 
-The result is one integer, a profile: fields of 32 bits, the first with all tokens. Profiles are
-added like numbers.
+The result is one integer, a profile: fields of 32 bits, the first with all tokens, the last with
+what the text would cost more as a JSON string. Profiles are added like numbers.
 """
 
 from struct import Struct
@@ -42,8 +42,9 @@ class Scripts(NamedTuple):
     """Hebrew, Armenian, Georgian and others."""
 
 
-_FIELDS: Final = Struct(f"<{len(Scripts._fields)}I")
+_FIELDS: Final = Struct(f"<{len(Scripts._fields) + 1}I")
 _BYTES: Final = _FIELDS.size
+_ESCAPES_SHIFT: Final = 32 * len(Scripts._fields)
 _SHIFT: Final = {name: 32 * place for place, name in enumerate(Scripts._fields)}
 # What a character usually costs in o200k, in hundredths of a token.
 _WEIGHTS: Final = dict(
@@ -122,20 +123,30 @@ def profile_of(text: str, tokens: int) -> int:
         code *= _CODE_WEIGHT
         digits *= _DIGIT_WEIGHT
         whole = letters * _LETTER_WEIGHT + code + digits + symbols
+        escapes = breaks + (raw.count(b'"') + raw.count(b"\\") + 2 * raw.count(b"\t")) // 3
         return (
             tokens
+            + (escapes << _ESCAPES_SHIFT)
             + (tokens * code // whole << 32)
             + (tokens * digits // whole << 64)
             + (tokens * symbols // whole << 96)
         )
     ascii_classes = [("code", code), ("digits", digits), ("symbols", marks.count(_SYMBOL))]
-    return _divided(tokens, letters * _LETTER_WEIGHT, [*ascii_classes, *_beyond_ascii(raw, marks)])
+    profile = _divided(
+        tokens, letters * _LETTER_WEIGHT, [*ascii_classes, *_beyond_ascii(raw, marks)]
+    )
+    return profile + (breaks + raw.count(b'"') // 3 << _ESCAPES_SHIFT)
 
 
 def by_script(profile: int, tokens: int) -> tuple[int, ...]:
     """Return a profile's tokens of each class, in the order of `Scripts`, of so many tokens."""
-    parts = _FIELDS.unpack(profile.to_bytes(_BYTES, "little"))[1:]
+    parts = _FIELDS.unpack(profile.to_bytes(_BYTES, "little"))[1:-1]
     return (tokens - sum(parts), *parts)
+
+
+def escapes_in(profile: int) -> int:
+    """Return by how many tokens a text grows as a JSON string, about: its escapes are tokens."""
+    return profile >> _ESCAPES_SHIFT
 
 
 def scaled(profile: int, tokens: int) -> int:

@@ -9,16 +9,19 @@ from functools import cache
 from itertools import repeat
 from operator import xor
 from pathlib import Path
+from threading import Lock
 from typing import Final, NamedTuple, cast
 
 import tiktoken
 
 from chat_proxy.caches import GenerationCache
+from chat_proxy.tokens.calibration.token_costs import CostsUnusable, TokenCosts, load_costs
 from chat_proxy.tokens.chunks import CHUNK_CHARS, SAMPLED_ABOVE_CHARS, chunks_of, samples_of
 from chat_proxy.tokens.scripts import TOKENS_MASK, profile_of
 from chat_proxy.tokens.token_counter import rough_tokens
 
 MAX_CACHED_TEXTS: Final = 65_536
+_TokensIn = Callable[[tiktoken.Encoding, str], int]
 _RANKS = Path(__file__).parent / "ranks"
 
 
@@ -55,6 +58,8 @@ _RECIPES: Final = {
 }
 
 ENCODINGS: Final = frozenset(_RECIPES)
+_BUILDING: Final = Lock()
+"""Held while an encoding is built, so that counters that need the same one build it once."""
 
 
 class RanksUnusable(ValueError):
@@ -94,8 +99,9 @@ class TiktokenCounter:
 
     The cache is keyed by the 64-bit hash of a text, salted for each process and each tenant, and
     bounded by `max_texts`: a collision is practically impossible and would cost a wrong count. With
-    `single_digits` each digit is a separate token. Both kinds of counter share the encoding in
-    memory, but not the cache. `SaltedCounter` counts for a tenant.
+    `single_digits` each digit is a separate token, with `costs` tokens cost what was measured in
+    that vocabulary. All kinds of counter share the encoding in memory, but not the cache.
+    `SaltedCounter` counts for a tenant.
     """
 
     def __init__(
@@ -104,9 +110,11 @@ class TiktokenCounter:
         max_texts: int = MAX_CACHED_TEXTS,
         *,
         single_digits: bool = False,
+        costs: str = "",
     ) -> None:
         self.encoding_name = encoding_name
-        self._tokens_in = _tokens_by_digit if single_digits else _tokens
+        self._costs = costs
+        self._tokens_in: _TokensIn = _tokens_by_digit if single_digits else _tokens
         self.failure: str | None = None
         self._encoding: tiktoken.Encoding | None = None
         self._known: GenerationCache[int] = GenerationCache(max_texts)
@@ -120,8 +128,12 @@ class TiktokenCounter:
         """Build the encoding; call it in a thread. On False, `failure` has the reason."""
         if self._encoding is None:
             try:
-                self._encoding = load_encoding(self.encoding_name)
-            except RanksUnusable as error:
+                with _BUILDING:
+                    encoding = load_encoding(self.encoding_name)
+                if self._costs:
+                    self._tokens_in = _costing(load_costs(self._costs))
+                self._encoding = encoding
+            except (RanksUnusable, CostsUnusable) as error:
                 self.failure = str(error)
         return self.is_loaded
 
@@ -223,6 +235,11 @@ def _tokens(encoding: tiktoken.Encoding, piece: str) -> int:
     return len(encoding.encode_ordinary(piece))
 
 
+def _costing(costs: TokenCosts) -> _TokensIn:
+    """Return a function that counts a text's tokens by their costs."""
+    return lambda encoding, piece: costs.total(encoding.encode_ordinary(piece))
+
+
 def _tokens_by_digit(encoding: tiktoken.Encoding, piece: str) -> int:
     """Count each ASCII digit as one token; the encoding itself groups up to three."""
     tokens = encoding.encode_ordinary(piece)
@@ -239,9 +256,7 @@ def _further_digits(encoding: tiktoken.Encoding) -> dict[int, int]:
     }
 
 
-def _count(
-    encoding: tiktoken.Encoding, text: str, tokens_in: Callable[[tiktoken.Encoding, str], int]
-) -> int:
+def _count(encoding: tiktoken.Encoding, text: str, tokens_in: _TokensIn) -> int:
     if len(text) <= CHUNK_CHARS:
         return tokens_in(encoding, text)
     if len(text) <= SAMPLED_ABOVE_CHARS:

@@ -10,7 +10,8 @@ from chat_proxy.tokens.overheads import CountingRules, ToolsStyle
 from chat_proxy.tokens.scripts import TOKENS_MASK
 from chat_proxy.tokens.token_counter import TokenCounter
 
-_JSON_PREAMBLE_TOKENS: Final = 120
+_PREAMBLE_TOKENS: Final = {"json": 120, "indented": 60, "bare": 2}
+"""Tokens of the sentences around the definitions."""
 _TYPESCRIPT_FRAME_TOKENS: Final = 9
 _MAX_DEPTH: Final = 32
 _PLAIN_TYPES: Final = {
@@ -88,6 +89,15 @@ def as_json(value: object) -> str:
         return ""
 
 
+def as_indented(tools: object) -> str:
+    """Serialise each definition as the templates of Llama do: in lines, by four blanks."""
+    listed = tools if isinstance(tools, list) else [tools]
+    try:
+        return "\n\n".join(json.dumps(tool, ensure_ascii=False, indent=4) for tool in listed)
+    except (TypeError, ValueError, RecursionError):
+        return ""
+
+
 def as_typescript(tools: object) -> str:
     """Render the definitions in the TypeScript form that OpenAI's models are trained on."""
     lines = ["namespace functions {", ""]
@@ -97,8 +107,9 @@ def as_typescript(tools: object) -> str:
 
 
 def _profile(tools: object, counter: TokenCounter, style: ToolsStyle) -> int:
-    if style == "json":
-        return counter.profile(as_json(tools)) + _JSON_PREAMBLE_TOKENS
+    if style != "typescript":
+        text = as_indented(tools) if style == "indented" else as_json(tools)
+        return counter.profile(text) + _PREAMBLE_TOKENS[style]
     return counter.profile(as_typescript(tools)) + _TYPESCRIPT_FRAME_TOKENS
 
 

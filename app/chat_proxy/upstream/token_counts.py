@@ -12,6 +12,7 @@ from chat_proxy.tokens.overheads import UpstreamKind
 from chat_proxy.upstream.client import Upstream
 
 COUNT_SECONDS: Final = 20
+_TEXTS_OF_RESPONSES: Final = frozenset({"input_text", "output_text"})
 _MISSING: Final = frozenset((404, 405, 501))
 
 Fields = Mapping[str, Any]
@@ -32,12 +33,33 @@ class _Way(NamedTuple):
 def tokenize_body(request: Fields) -> Fields | None:
     """Return the body for vLLM's `/tokenize`, which renders a chat as the chat endpoint does."""
     kept = ("model", "messages", "tools", "chat_template_kwargs")
-    return {name: request[name] for name in kept if name in request}
+    return in_chat_words({name: request[name] for name in kept if name in request})
 
 
 def chat_body(request: Fields) -> Fields | None:
     """Return the body for llama.cpp's count of a chat: the chat itself."""
-    return {**request, "stream": False}
+    return in_chat_words({**request, "stream": False})
+
+
+def in_chat_words(request: Fields) -> Fields:
+    """Return a request whose texts have the type of chat: llama.cpp refuses that of Responses."""
+    messages = request.get("messages")
+    if type(messages) is not list:
+        return request
+    return {**request, "messages": [_with_chat_texts(message) for message in messages]}
+
+
+def _with_chat_texts(message: Fields) -> Fields:
+    parts = message.get("content")
+    if type(parts) is not list:
+        return message
+    texts = [
+        {"type": "text", "text": part.get("text")}
+        if type(part) is dict and part.get("type") in _TEXTS_OF_RESPONSES
+        else part
+        for part in parts
+    ]
+    return {**message, "content": texts}
 
 
 def messages_body(request: Fields) -> Fields | None:

@@ -235,13 +235,13 @@ def test_counting_a_known_history_again_costs_no_more_than_parsing_it(
     body = history()
     parsing, counting = [], []
     for _ in range(60):
-        start = time.perf_counter()
+        start = time.thread_time()
         fields = orjson.loads(body)["messages"]
-        parsing.append(time.perf_counter() - start)
+        parsing.append(time.thread_time() - start)
         given = messages(*fields)
-        start = time.perf_counter()
+        start = time.thread_time()
         count = count_request(given, None, o200k, OPEN)
-        counting.append(time.perf_counter() - start)
+        counting.append(time.thread_time() - start)
 
     ratio = min(counting) / min(parsing)
     print(f"{len(body)} bytes, {count.total} tokens: counting / parsing = {ratio:.2f}")  # noqa: T201
@@ -252,3 +252,27 @@ def test_counting_a_known_history_again_costs_no_more_than_parsing_it(
 def test_a_count_is_zero_before_anything_is_counted() -> None:
     assert RequestCount().total == 0
     assert CountingRules().vocabulary == ""
+
+
+def test_what_templates_add_is_counted_apart(o200k: TiktokenCounter) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    steps = messages(
+        user("Read it."),
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": 'one\ntwo\n"three"\n'},
+    )
+    led = [*messages({"role": "system", "content": "Be brief."}), *steps]
+    rules = CountingRules(unled_tokens=21)
+    quoting = CountingRules(unled_tokens=21, quotes_results=True)
+
+    count = count_request(steps, None, o200k, rules)
+    quoted = count_request(steps, None, o200k, quoting)
+    with_instructions = count_request(led, None, o200k, rules)
+
+    assert (count.is_led, with_instructions.is_led) == (False, True)
+    assert count.overhead == 3 * 5 + 8 + 3 + 21
+    assert with_instructions.overhead == 4 * 5 + 8 + 3
+    assert count.call_overhead == 8 + 5
+    assert count.result_escapes == 3
+    assert quoted.tool_results == count.tool_results + 3
+    assert quoted.total == count.total + 3

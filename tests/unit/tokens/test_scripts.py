@@ -86,11 +86,11 @@ def test_it_costs_a_fraction_of_the_tokenizer(o200k: TiktokenCounter) -> None:
     text = "\n".join(f"{n}: {one}" for n, one in enumerate(IN_ONE_SCRIPT.values())) * 20
     dividing, counting = [], []
     for n in range(40):
-        began = time.perf_counter()
+        began = time.thread_time()
         profile_of(text, 1_000)
-        divided = time.perf_counter()
+        divided = time.thread_time()
         o200k.count(f"{n} {text}")
-        counting.append(time.perf_counter() - divided)
+        counting.append(time.thread_time() - divided)
         dividing.append(divided - began)
 
     print(f"dividing / counting = {min(dividing) / min(counting):.3f}")  # noqa: T201

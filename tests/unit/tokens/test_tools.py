@@ -194,7 +194,7 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(JSON)
 def test_any_json_can_be_tools(value: Any) -> None:
     unloaded = TiktokenCounter("o200k_base")

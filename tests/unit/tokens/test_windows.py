@@ -45,6 +45,12 @@ from chat_proxy.tokens.windows import known_input_limit, known_window
         ("google/gemma-3-1b-it", 32_768),
         ("google/gemma-2-9b-it", 8_192),
         ("meta-llama/llama-3.3-70b-instruct:free", 131_072),
+        ("claude-opus-4-6", 1_000_000),
+        ("anthropic/claude-opus-4-6-20990101", 1_000_000),
+        ("anthropic/claude-opus-4.6", 1_000_000),
+        ("claude-opus-4-5", 200_000),
+        ("gpt-5.4", 1_050_000),
+        ("xai/grok-4.3-latest", 1_000_000),
     ],
 )
 def test_public_names_imply_their_window(model: str, window: int) -> None:
@@ -60,7 +66,7 @@ def test_public_names_imply_their_window(model: str, window: int) -> None:
         "qwen3:8b",
         "llama3.1:8b",
         "llama-3.1",
-        "gpt-5.4",
+        "gpt-5.99",
         "gpt-6",
         "gpt-4o-audio-preview",
         "gemini-2.5-flash-image",

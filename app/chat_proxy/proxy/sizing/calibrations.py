@@ -45,17 +45,20 @@ class Calibrations:
         """Return the model's calibration if it is in memory."""
         return self._known.get((base_url, model))
 
-    async def of(self, base_url: str, model: str, vocabulary: str) -> Calibration:
-        """Return the model's calibration, read from the store the first time."""
+    async def of(self, base_url: str, model: str, prior: str) -> Calibration:
+        """Return the model's calibration, read from the store the first time.
+
+        One that was learned from counts in another vocabulary is replaced.
+        """
         key = (base_url, model)
         known = self._known.get(key)
-        if known is not None:
+        if known is not None and known.prior == prior:
             return known
         address = address_of(key)
         stored = (await self._store.get_many(KIND, [address])).get(address)
-        fresh = Calibration.fresh(vocabulary)
-        read = Calibration.from_json(stored, vocabulary) if stored else fresh
-        calibration = self._known.get(key) or read
+        read = Calibration.from_json(stored, prior) if stored else Calibration.fresh(prior)
+        known = self._known.get(key)
+        calibration = known if known is not None and known.prior == prior else read
         self._known.put(key, calibration)
         return calibration
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.compaction.budget import Budget
+from chat_proxy.compaction.recall.policy import TOOL_TOKENS
 from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.sizing.calibrations import Calibrations
@@ -83,7 +84,7 @@ async def measure(
         return None
     model_sizing = await sizing.model_sizings.of(route, credentials)
     rules = model_sizing.rules
-    calibration = await sizing.calibrations.of(route.base_url, route.model, rules.vocabulary)
+    calibration = await sizing.calibrations.of(route.base_url, route.model, rules.prior)
     model_sizing = model_sizing.with_images_of(calibration.image_family)
     count = await sizing.tokenizers.count(request, conversation, model_sizing.rules)
     return _measured(request, conversation, model_sizing, calibration, count, route)
@@ -97,6 +98,8 @@ def _measure_at_once(
     model_sizing = sizing.model_sizings.known(route, credentials)
     calibration = sizing.calibrations.known(route.base_url, route.model)
     if conversation is None or model_sizing is None or calibration is None:
+        return None
+    if calibration.prior != model_sizing.prior:
         return None
     if calibration.image_family is not None:
         model_sizing = model_sizing.with_images_of(calibration.image_family)
@@ -128,9 +131,10 @@ def measured_in(
 
 
 def budget_in(window: Window, request: ChatRequest, route: ModelRoute) -> Budget:
-    """Return the request's budget in a window."""
+    """Return the request's budget in a window, less the tool that may be added to the request."""
+    added = TOOL_TOKENS if route.policy.recall.offers(request.options) else 0
     return Budget.of(
-        window.tokens,
+        window.tokens - added,
         request.options,
         route.policy.budget,
         window.input_limit,

@@ -27,6 +27,7 @@ class ModelSizing:
     window: Window | None
     news: int
     until: float
+    prior: str
 
     def with_images_of(self, family: str | None) -> "ModelSizing":
         """Return the sizing with a family of images that was learned, if it has no other."""
@@ -85,6 +86,6 @@ class ModelSizings:
         until = min(
             self._clock() + LOOK_SECONDS, self._windows.good_until(route.base_url, credentials)
         )
-        made = ModelSizing(rules, listing.kind, window, news, until)
+        made = ModelSizing(rules, listing.kind, window, news, until, rules.prior)
         self._known.put((route.base_url, route.model, credential_key(credentials)), made)
         return made

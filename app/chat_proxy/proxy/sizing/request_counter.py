@@ -7,8 +7,9 @@ from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.media import Media
 from chat_proxy.proxy.sizing.measure import Measured, TokenCount
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers, definitions_of
-from chat_proxy.tokens.counter import count_request, media_tokens
+from chat_proxy.tokens.counter import count_request
 from chat_proxy.tokens.images.fit import Fit, fit
+from chat_proxy.tokens.images.media import media_tokens
 from chat_proxy.tokens.images.size import image_size
 
 

@@ -36,14 +36,14 @@ MAX_MESSAGES = 500_000
 class Tokenizers:
     """Provide token counters by counting rules; a counter that is not loaded yet guesses.
 
-    Each encoding has two counters that share it: one groups digits as the encoding does, the other
-    takes them one by one. Counts of known prefixes are cached by tenant, content and rules. Tenants
-    that wait for a thread take turns.
+    Each encoding has several counters that share it: one groups digits as the encoding does, one
+    takes them one by one, and one for each vocabulary whose costs were measured. Counts of known
+    prefixes are cached by tenant, content and rules. Tenants that wait for a thread take turns.
     """
 
     def __init__(self) -> None:
-        self._counters: dict[tuple[str, bool], TiktokenCounter] = {}
-        self._loads: dict[str, asyncio.Task[None]] = {}
+        self._counters: dict[tuple[str, bool, str], TiktokenCounter] = {}
+        self._loads: dict[tuple[str, bool, str], asyncio.Task[None]] = {}
         self._beginnings: GenerationCache[RequestCount] = GenerationCache(MAX_MESSAGES, _weight_of)
         self._threads = ThreadPoolExecutor(THREADS, "tokens")
         self._slots = FairSlots(THREADS, TENANT_THREADS)
@@ -53,14 +53,24 @@ class Tokenizers:
         return SaltedCounter(self._counter(rules), salt)
 
     def _counter(self, rules: CountingRules) -> TiktokenCounter:
-        if rules.encoding not in self._loads:
-            self._add(rules.encoding)
-        return self._counters[rules.encoding, rules.single_digits]
+        key = _key_of(rules)
+        counter = self._counters.get(key)
+        return self._add(key) if counter is None else counter
+
+    def _is_almost_loaded(self, rules: CountingRules) -> bool:
+        """Return whether the encoding is there, and what else the counter needs soon will be.
+
+        A request waits for that; it does not wait for an encoding, which takes longer.
+        """
+        if self._counter(rules).is_loaded or self._loads[_key_of(rules)].done():
+            return False
+        plain = self._counters.get(_key_of(CountingRules(rules.encoding)))
+        return plain is not None and plain.is_loaded
 
     async def loaded(self, encoding: str) -> TiktokenCounter:
-        """Return the encoding's counter after it was loaded, or failed to load."""
+        """Return the encoding's counter after all of its counters are loaded, or failed to."""
         counter = self._counter(CountingRules(encoding))
-        await asyncio.wait({self._loads[encoding]})
+        await asyncio.wait({load for key, load in self._loads.items() if key[0] == encoding})
         return counter
 
     async def close(self) -> None:
@@ -72,6 +82,8 @@ class Tokenizers:
         self, request: ChatRequest, conversation: Conversation, rules: CountingRules
     ) -> RequestCount:
         """Count a request's tokens with this conversation; much new text is counted in a thread."""
+        if self._is_almost_loaded(rules):
+            await asyncio.wait({self._loads[_key_of(rules)]})
         count = self.count_at_once(request, conversation, rules)
         if count is None:
             work = partial(
@@ -86,7 +98,7 @@ class Tokenizers:
         self, request: ChatRequest, conversation: Conversation, rules: CountingRules
     ) -> RequestCount | None:
         """Return the same count, or None if it would block the event loop too long."""
-        if not _is_small(request, conversation):
+        if not _is_small(request, conversation) or self._is_almost_loaded(rules):
             return None
         inline_counter = _InlineCounter(self._counter(rules), request.salt)
         try:
@@ -135,25 +147,27 @@ class Tokenizers:
             return conversation.fields, NOTHING_COUNTED
         return conversation.rest, known
 
-    def _add(self, encoding: str) -> None:
-        for single_digits in (False, True):
-            counter = TiktokenCounter(encoding, single_digits=single_digits)
-            self._counters[encoding, single_digits] = counter
-        self._loads[encoding] = asyncio.create_task(self._load(encoding))
+    def _add(self, key: tuple[str, bool, str]) -> TiktokenCounter:
+        encoding, single_digits, costs = key
+        counter = TiktokenCounter(encoding, single_digits=single_digits, costs=costs)
+        self._counters[key] = counter
+        self._loads[key] = asyncio.create_task(self._load(counter))
+        return counter
 
-    async def _load(self, encoding: str) -> None:
-        """Load both counters of an encoding, one after the other: the encoding is built once."""
+    async def _load(self, counter: TiktokenCounter) -> None:
+        """Load a counter in a thread; an encoding that others have loaded is there at once."""
         loop = asyncio.get_running_loop()
-        counter = self._counters[encoding, False]
-        if await loop.run_in_executor(self._threads, counter.load):
-            self._counters[encoding, True].load()
-        else:
+        if not await loop.run_in_executor(self._threads, counter.load):
             log(
                 "a tokenizer cannot be loaded: tokens are guessed",
                 WARNING,
                 encoding=counter.encoding_name,
                 reason=counter.failure,
             )
+
+
+def _key_of(rules: CountingRules) -> tuple[str, bool, str]:
+    return rules.encoding, rules.single_digits, rules.costs
 
 
 def definitions_of(options: Fields, conversation: Conversation) -> Definitions:

@@ -10,6 +10,7 @@ of texts.
 
 import json
 from math import isfinite, sqrt
+from operator import mul
 from typing import Final, Literal, NamedTuple, Self
 
 from chat_proxy.tokens.calibration.covariance import (
@@ -29,35 +30,35 @@ from chat_proxy.tokens.calibration.factors import (
     LOOSE,
     MAX_FACTORS,
     MEDIA,
+    NOISES,
     SCRIPTS,
     Factors,
     counts_by_kind,
     prior_of,
 )
 from chat_proxy.tokens.calibration.image_family import Search
+from chat_proxy.tokens.calibration.low_reports import MIN_LOW_REPORTS, lie_on_rising_line
 from chat_proxy.tokens.calibration.vocabularies import UNKNOWN
 from chat_proxy.tokens.counter import RequestCount
 from chat_proxy.tokens.images.tokens import is_image_family
 
 Verdict = Literal["learned", "truncated", "implausible", "guess"]
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of the stored form; others are ignored and learned anew."""
 
-_MIN_NOISE: Final = 0.025
-_NOISE_TOKENS: Final = 3.0
+_NOISE_TOKENS: Final = 1.0
+_NOISE_OF_OTHERS: Final = 0.025
+"""The relative scatter of what is no text: media and frames."""
 _MAX_NOISE: Final = 0.5
 _NOISE_LEARNING_RATE: Final = 0.15
 _TRUNCATED_BELOW: Final = 0.6
 _TRUNCATED_TOKENS: Final = 256
-_MIN_LOW_REPORTS: Final = 5
-_MIN_RELATIVE_RANGE: Final = 0.1
-_MIN_SLOPE: Final = 1 / 3
-_MAX_RELATIVE_DEVIATION: Final = 0.1
 _OUTLIER_DEVIATIONS: Final = 3.0
 _SURPRISE: Final = 2
 _MOST_SURPRISES: Final = 4
 """The third outlier in a row is believed, and the fourth of every second report."""
+_MIN_NOISES: Final = (0.008,) * ASCII + (0.015,) * (SCRIPTS - ASCII)
 _LOOSE_VARIANCE: Final = tuple(LOOSE[n][n] for n in range(KINDS))
 _MOST_VARIANCE: Final = tuple(4 * variance for variance in _LOOSE_VARIANCE)
 _MAY_COST_LITTLE: Final = (*range(ASCII, SCRIPTS), MEDIA, CELLS)
@@ -79,8 +80,8 @@ class Calibration(NamedTuple):
 
     factors: Factors = Factors()
     doubt: Matrix = LOOSE
-    noise: float = _MIN_NOISE
-    """The relative scatter of reports around the best estimate."""
+    noises: Vector = NOISES
+    """The relative scatter of reports around the best estimate, by script class."""
     lessons: int = 0
     surprises: int = 0
     doubted: tuple[tuple[float, int], ...] = ()
@@ -88,11 +89,14 @@ class Calibration(NamedTuple):
     image_search: Search = Search()
     image_family: str | None = None
     """The family that reports about images show, where the model's name shows none."""
+    prior: str = UNKNOWN
+    """The vocabulary that was assumed at first; what was learned holds for counts in it."""
 
     @classmethod
     def fresh(cls, vocabulary: str = UNKNOWN) -> Self:
         """Return the calibration that is assumed before the first report."""
-        return cls(*prior_of(vocabulary))
+        factors, covariance, noises = prior_of(vocabulary)
+        return cls(factors, covariance, noises, prior=vocabulary)
 
     def estimate(self, count: RequestCount) -> int:
         """Return the prompt's tokens as the upstream would count them, never 0.
@@ -144,29 +148,31 @@ class Calibration(NamedTuple):
 
     def to_json(self) -> str:
         """Serialise the calibration for a store."""
-        stored = ("factors", "doubt", "noise", "lessons", "image_family")
+        stored = ("factors", "doubt", "noises", "lessons", "image_family", "prior")
         return json.dumps({"version": VERSION} | {name: getattr(self, name) for name in stored})
 
     @classmethod
     def from_json(cls, text: str | bytes, vocabulary: str = UNKNOWN) -> Self:
-        """Return the stored calibration, or a fresh one if the text is invalid or of old."""
+        """Return the stored calibration; a fresh one if it is invalid, old or of other counts."""
         fresh = cls.fresh(vocabulary)
         try:
             stored = json.loads(text)
             version = stored["version"]
             factors = Factors(*_numbers(stored["factors"]))
             doubt = tuple(_numbers(row) for row in stored["doubt"])
-            noise, lessons = map(float, (stored["noise"], stored["lessons"]))
-            family = stored["image_family"]
+            noises, lessons = _numbers(stored["noises"], SCRIPTS), float(stored["lessons"])
+            family, prior = stored["image_family"], stored["prior"]
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
             return fresh
-        if version != VERSION or not (_MIN_NOISE <= noise <= _MAX_NOISE and 0 <= lessons < 2**53):
+        if (version, prior) != (VERSION, vocabulary) or not (
+            _are_noises(noises) and 0 <= lessons < 2**53
+        ):
             return fresh
         if factors != factors.bounded() or not is_covariance(doubt, _MOST_VARIANCE):
             return fresh
         if family is not None and not (type(family) is str and is_image_family(family)):
             return fresh
-        return cls(factors, doubt, noise, int(lessons), image_family=family)
+        return cls(factors, doubt, noises, int(lessons), image_family=family, prior=prior)
 
     def _fewest_plausible(self, expected: float, counts: Vector) -> float:
         """Return the fewest plausible tokens: what is not learned yet may cost far less."""
@@ -185,8 +191,8 @@ class Calibration(NamedTuple):
         the same number fewer for each request.
         """
         expected = dot(self.factors, counts)
-        doubted = (*self.doubted, (expected, prompt_tokens))[-_MIN_LOW_REPORTS:]
-        if not _lie_on_rising_line(doubted):
+        doubted = (*self.doubted, (expected, prompt_tokens))[-MIN_LOW_REPORTS:]
+        if not lie_on_rising_line(doubted):
             return Lesson(self._replace(doubted=doubted), "truncated")
         reset = self._replace(doubt=loosened(self.doubt, LOOSE, counts))
         return Lesson(reset._corrected(counts, prompt_tokens, is_believed=True), "learned")  # noqa: SLF001
@@ -201,7 +207,9 @@ class Calibration(NamedTuple):
         estimate_variance = dot(cross_covariance, counts)
         expected = dot(self.factors, counts)
         miss = prompt_tokens - expected
-        noise = self.noise * max(0.0, min(expected, prompt_tokens)) + _NOISE_TOKENS
+        texts = [*map(mul, self.factors[:SCRIPTS], counts)]
+        others = max(0.0, min(expected, prompt_tokens) - sum(texts))
+        noise = dot(self.noises, texts) + _NOISE_OF_OTHERS * others + _NOISE_TOKENS
         variance = estimate_variance + noise**2
         distance = abs(miss) / sqrt(variance)
         surprises = max(0, self.surprises - 1)
@@ -219,7 +227,7 @@ class Calibration(NamedTuple):
         return self._replace(
             factors=Factors(*factors).bounded(),
             doubt=updated(self.doubt, cross_covariance, variance, DRIFT, _LOOSE_VARIANCE),
-            noise=self._updated_noise(unexplained / prompt_tokens**2),
+            noises=self._updated_noises(texts, unexplained),
             lessons=self.lessons + 1,
             surprises=surprises,
             doubted=(),
@@ -247,12 +255,17 @@ class Calibration(NamedTuple):
             image_family=family,
         )
 
-    def _updated_noise(self, relative_variance: float) -> float:
-        """Return the noise updated with one report: languages differ between texts."""
-        mixed = (1 - _NOISE_LEARNING_RATE) * self.noise**2 + _NOISE_LEARNING_RATE * max(
-            0.0, relative_variance
-        )
-        return min(_MAX_NOISE, max(_MIN_NOISE, sqrt(mixed)))
+    def _updated_noises(self, texts: list[float], unexplained: float) -> Vector:
+        """Return the noises with that of the request's main script updated by one report."""
+        most = max(texts)
+        if most <= 0:
+            return self.noises
+        main = texts.index(most)
+        new = max(0.0, unexplained) / most**2
+        mixed = (1 - _NOISE_LEARNING_RATE) * self.noises[main] ** 2 + _NOISE_LEARNING_RATE * new
+        noises = [*self.noises]
+        noises[main] = min(_MAX_NOISE, max(_MIN_NOISES[main], sqrt(mixed)))
+        return tuple(noises)
 
 
 def _texts_of(count: RequestCount) -> RequestCount:
@@ -260,24 +273,16 @@ def _texts_of(count: RequestCount) -> RequestCount:
     return count._replace(images=0, image_cells=0)
 
 
-def _lie_on_rising_line(doubted: tuple[tuple[float, int], ...]) -> bool:
-    """Return whether the reports lie on a line that rises with the estimates."""
-    if len(doubted) < _MIN_LOW_REPORTS:
-        return False
-    (least, lowest), *_, (most, highest) = ordered = sorted(doubted)
-    if most - least < _MIN_RELATIVE_RANGE * most:
-        return False
-    slope = (highest - lowest) / (most - least)
-    return slope > _MIN_SLOPE and all(
-        abs(reported - lowest - slope * (estimate - least))
-        <= _MAX_RELATIVE_DEVIATION * (highest - lowest)
-        for estimate, reported in ordered
+def _are_noises(noises: Vector) -> bool:
+    """Return whether the noises lie within their bounds."""
+    return all(
+        least <= noise <= _MAX_NOISE for least, noise in zip(_MIN_NOISES, noises, strict=True)
     )
 
 
-def _numbers(values: list[float]) -> Vector:
-    """Return one finite number for each kind, or raise ValueError."""
+def _numbers(values: list[float], number: int = KINDS) -> Vector:
+    """Return so many finite numbers, one for each kind, or raise ValueError."""
     numbers = tuple(map(float, values))
-    if len(numbers) != KINDS or not all(map(isfinite, numbers)):
+    if len(numbers) != number or not all(map(isfinite, numbers)):
         raise ValueError("not a finite number for each kind")
     return numbers

@@ -19,7 +19,7 @@ _MAX_DEVIATION: Final = 0.4
 _OPEN: Final = ("qwen2-vl", "qwen3-vl", "llama-4", "internvl", "gemma-3", "gemma-4", "llava")
 _FAMILIES: Final = tuple(sorted(FORMULAS, key=lambda family: family not in _OPEN))
 """Those of open models first: of two that fit equally well, the first is taken."""
-_MAX_RESTARTS: Final = 3
+_MAX_RESTARTS: Final = 1
 
 
 class Candidate(NamedTuple):

@@ -15,6 +15,8 @@ from chat_proxy.tokens.scripts import Scripts
 UNKNOWN: Final = ""
 EXACT: Final = "exact"
 """The vocabulary of the encoding itself, as OpenAI's models have."""
+MEASURED: Final = "measured"
+"""A vocabulary in whose tokens texts are counted, by `tokens/calibration/token_costs.py`."""
 
 _SENTENCE_PIECE: Final = Scripts(
     1.16, 1.95, 1.10, 1.09, 2.66, 1.62, 1.64, 2.05, 1.48, 2.71, 3.09, 3.02, 2.92, 2.50, 2.61
@@ -24,6 +26,7 @@ COSTS: Final[dict[str, Scripts]] = {
         1.10, 1.10, 1.10, 1.10, 1.40, 1.10, 1.10, 1.20, 1.20, 1.40, 1.30, 1.60, 1.80, 1.30, 1.40
     ),
     EXACT: Scripts(*[1.0] * len(Scripts._fields)),
+    MEASURED: Scripts(*[1.0] * len(Scripts._fields)),
     "qwen": Scripts(
         1.04, 0.90, 1.05, 0.91, 1.26, 0.93, 0.93, 1.14, 1.25, 2.39, 1.40, 2.71, 2.76, 1.44, 0.97
     ),
@@ -93,6 +96,9 @@ _SINGLE_DIGITS: Final = frozenset(
 )
 
 
+_ENCODINGS: Final = {"cl100k": "cl100k_base"}
+
+
 @lru_cache(maxsize=1_024)
 def vocabulary_of(model_name: str) -> str:
     """Return the vocabulary that the model's name implies, `UNKNOWN` if it implies none."""
@@ -103,3 +109,8 @@ def vocabulary_of(model_name: str) -> str:
 def splits_digits(vocabulary: str) -> bool:
     """Return whether a vocabulary has no tokens of several digits."""
     return vocabulary in _SINGLE_DIGITS
+
+
+def own_encoding_of(vocabulary: str) -> str | None:
+    """Return the encoding that is the vocabulary itself, if there is one."""
+    return _ENCODINGS.get(vocabulary)

@@ -16,6 +16,7 @@ from chat_proxy.store.base import Rows, Store
 from chat_proxy.store.memory import MemoryStore
 from chat_proxy.store.sqlite.store import SqliteStore
 from chat_proxy.upstream.overflow import Overflow
+from tests.support.clock import within
 
 pytestmark = pytest.mark.anyio
 
@@ -302,7 +303,7 @@ async def test_closing_does_not_wait_for_a_store_that_hangs(
     for name in "ab":
         windows.learn(URL, name, Overflow(limit=8_192))
 
-    async with asyncio.timeout(5):
+    async with within(5):
         await windows.close()
 
 

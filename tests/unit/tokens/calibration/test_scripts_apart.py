@@ -143,7 +143,7 @@ def test_a_name_that_is_wrong_is_unlearned() -> None:
             found.append(abs(calibration.estimate(count) - tokens) / tokens)
             calibration = calibration.learn(count, tokens).calibration
 
-    assert percentile(found[len(MIXTURES) * 7 :], 0.9) <= 0.06
+    assert percentile(found[len(MIXTURES) * 7 :], 0.9) <= 0.07
 
 
 @pytest.mark.parametrize("fixed", [0, 25, 54, 200])

