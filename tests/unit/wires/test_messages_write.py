@@ -156,3 +156,17 @@ def test_thinking_without_a_budget_is_left_to_the_model() -> None:
     written = rewritten(MESSAGES, body, lambda it: it, {"max_tokens": 500})
 
     assert written == {**body, "max_tokens": 500}
+
+
+def test_thinking_that_was_removed_leaves_the_other_blocks_as_they_were() -> None:
+    given = says(THINKING, REDACTED, text("Well.", cache_control=MARK), tool_use("a", path="p"))
+
+    assert written_of([given], {0: [text("Well.", cache_control=MARK)]}) == [
+        says(text("Well.", cache_control=MARK), tool_use("a", path="p"))
+    ]
+
+
+def test_a_call_without_the_thinking_before_it_is_a_message_still() -> None:
+    given = says(THINKING, tool_use("a", path="p"))
+
+    assert written_of([given], {0: None}) == [says(tool_use("a", path="p"))]

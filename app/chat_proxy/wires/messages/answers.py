@@ -73,8 +73,8 @@ class MessagesAnswers(AnswerForm):
                 raise UpstreamInvalidResponse
             is_ended |= kind == "message_stop"
             usage = _merged(usage, document)
-            if kind == "message_start" and usage is not None:
-                cached = _cached_in(document)
+            found = _cached_in(document)
+            cached = cached if found is None else found
             if type(delta) is dict:
                 if type(delta.get("text")) is str:
                     texts.append(delta["text"])
@@ -162,7 +162,8 @@ def _usage(usage: dict[str, Any]) -> Usage:
 
 
 def _cached_in(document: dict[str, Any]) -> Any:
-    message = document.get("message")
+    """Return the cached tokens in an event: Anthropic reports them first, vLLM last."""
+    message = document.get("message", document)
     usage = message.get("usage") if type(message) is dict else None
     return usage.get("cache_read_input_tokens") if type(usage) is dict else None
 

@@ -3,9 +3,22 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from chat_proxy.chat.body.json_writer import serialise
+from chat_proxy.wires.answers import Reply, named_event
+from chat_proxy.wires.contracts.contract import Contract, ContractOutcome, SealedPrompt
+from chat_proxy.wires.events import AnswerEdit
 from chat_proxy.wires.messages.answers import MessagesAnswers
+from chat_proxy.wires.messages.compaction_blocks import has_blocks, unfolded
+from chat_proxy.wires.messages.contract_answers import (
+    ContractEdit,
+    paused_events,
+    paused_message,
+)
+from chat_proxy.wires.messages.edits import BETA_HEADER, PARAMETERS, betas_in, contract_of
 from chat_proxy.wires.messages.read import read
 from chat_proxy.wires.messages.write import new_message, write
+from chat_proxy.wires.own_calls.edit import Round
+from chat_proxy.wires.own_calls.messages import MessagesOwnCalls, restored
 from chat_proxy.wires.reading import Entry, Fields, Items, Reading, picked
 from chat_proxy.wires.wire import Query, Wire, Written
 
@@ -23,6 +36,7 @@ class Messages(Wire):
     instructions = "system"
     answers = MessagesAnswers()
     query_headers = ((b"anthropic-version", b"2023-06-01"),)
+    keeping_hosts = ("api.anthropic.com",)
 
     def read(self, fields: Fields) -> Reading:
         """Return the conversation of a request."""
@@ -54,6 +68,20 @@ class Messages(Wire):
         items: Items = [new_message(it) for it in messages if it["role"] != "system"]
         return Written(items, {"system": "\n\n".join(instructions)} if instructions else {})
 
+    def tool(self, definition: Fields) -> Fields:
+        """Return a tool of the proxy in the form of this API."""
+        function = definition["function"]
+        named = picked(function, ("name", "description"))
+        return {**named, "input_schema": function["parameters"]}
+
+    def own_calls(self, tool: str) -> MessagesOwnCalls:
+        """Return what takes the calls of a tool out of answers."""
+        return MessagesOwnCalls(tool)
+
+    def restored(self, items: list[Fields], rounds: Sequence[Round]) -> list[Fields] | None:
+        """Return a turn of the client with the calls that were taken out of it."""
+        return restored(items, rounds)
+
     def query_fields(self, fields: Fields, query: Query) -> Fields:
         """Return the fields that decide about the prompt, and those of a query."""
         own: Fields = {"model": query.model, **picked(fields, _PROMPT_FIELDS)}
@@ -61,6 +89,28 @@ class Messages(Wire):
         if query.temperature is not None:
             own["temperature"] = query.temperature
         return own
+
+    def contract(self, fields: Fields, headers: Mapping[bytes, bytes]) -> Contract | None:
+        """Return what a request asks for by its parameters, and the block that it sends back."""
+        return contract_of(fields, betas_in(headers.get(BETA_HEADER, b"")))
+
+    def obeyed(self, fields: Fields, sealed: SealedPrompt | None) -> Fields:
+        """Return the fields without the contract's parameters, a sealed prompt opened."""
+        others = {name: value for name, value in fields.items() if name not in PARAMETERS}
+        if not has_blocks(fields.get("messages")):
+            return others
+        return {**others, "messages": unfolded(fields["messages"], sealed)}
+
+    def answer_edit(self, done: ContractOutcome, request_id: str) -> AnswerEdit | None:  # noqa: ARG002 - as all wires
+        """Return what adds the compaction, the edits and the usage by iteration to a message."""
+        return ContractEdit(done) if done.is_asked else None
+
+    def compacted_reply(self, reply: Reply, done: ContractOutcome, *, streams: bool) -> bytes:
+        """Return a message that is a compaction alone."""
+        message = paused_message(done, reply.model, reply.request_id)
+        if not streams:
+            return serialise(message)
+        return b"".join(map(named_event, paused_events(message)))
 
 
 MESSAGES: Final = Messages()

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from chat_proxy.chat.body.json_writer import serialise
+from chat_proxy.chat.texts import is_reasoning
 from chat_proxy.wires.messages.read import content_of, is_call, is_result
 from chat_proxy.wires.reading import INSTRUCTIONS, Entry, Fields, Items, Source
 
@@ -122,16 +123,20 @@ def _assistant_blocks(given: list[Any], fields: Fields) -> Iterator[Any]:
     """Yield what the model said and called, changed, at the places where it was."""
     said = [block for block in given if not is_call(block)]
     content, calls = fields.get("content"), iter(fields.get("tool_calls") or ())
+    answered = [block for block in said if not is_reasoning(block)]
+    keeps_thinking = True
     if type(content) is str and content_of(said) != said:
         parts = iter([{**said[0], "text": content}])
     elif type(content) is list and len(content) == len(said):
         parts = iter(content)
+    elif type(content) is not str and len(content or ()) == len(answered):
+        parts, keeps_thinking = iter(content or ()), False
     else:
         parts = iter(said)
     for block in given:
         if is_call(block):
             yield _with_arguments(block, next(calls, None))
-        else:
+        elif keeps_thinking or not is_reasoning(block):
             yield next(parts)
 
 

@@ -86,7 +86,7 @@ class ResponsesAnswers(AnswerForm):
         error = error_in(document)
         code = error.get("code") or error.get("type") or "server_error"
         said = {"code": str(code), "message": str(error.get("message") or "")}
-        response = {**_response(Reply("", "", request_id, 0), "failed", []), "error": said}
+        response = {**response_of(Reply("", "", request_id, 0), "failed", []), "error": said}
         return named_event({"type": "response.failed", "sequence_number": 0, "response": response})
 
     def too_long(self, body: bytes, needed: int, limit: int) -> bytes:
@@ -112,7 +112,7 @@ class ResponsesAnswers(AnswerForm):
 
     def whole_reply(self, reply: Reply) -> bytes:
         """Return an answer of the proxy as a response."""
-        return serialise(_response(reply, "completed", [_message(reply, "completed")]))
+        return serialise(response_of(reply, "completed", [_message(reply, "completed")]))
 
     def streamed_reply(self, reply: Reply) -> bytes:
         """Return an answer of the proxy as the events of a response."""
@@ -127,15 +127,15 @@ class ResponsesAnswers(AnswerForm):
             _message(reply, "completed"),
         )
         events: list[dict[str, Any]] = [
-            {"type": "response.created", "response": _response(reply, "in_progress", [])},
-            {"type": "response.in_progress", "response": _response(reply, "in_progress", [])},
+            {"type": "response.created", "response": response_of(reply, "in_progress", [])},
+            {"type": "response.in_progress", "response": response_of(reply, "in_progress", [])},
             {"type": "response.output_item.added", "output_index": 0, "item": begun},
             {"type": "response.content_part.added", **place, "part": _part("")},
             {"type": "response.output_text.delta", **place, "delta": reply.text, "logprobs": []},
             {"type": "response.output_text.done", **place, "text": reply.text, "logprobs": []},
             {"type": "response.content_part.done", **place, "part": part},
             {"type": "response.output_item.done", "output_index": 0, "item": done},
-            {"type": "response.completed", "response": _response(reply, "completed", [done])},
+            {"type": "response.completed", "response": response_of(reply, "completed", [done])},
         ]
         numbered = ({**event, "sequence_number": number} for number, event in enumerate(events))
         return b"".join(map(named_event, numbered))
@@ -151,11 +151,12 @@ def _cached_tokens(usage: Any) -> int | None:
     return token_count(cached) if type(cached) is int else None
 
 
-def _finish_reason(document: dict[str, Any]) -> str:
+def _finish_reason(document: dict[str, Any]) -> str | None:
+    """Return why a response ended; None without the field for it, which llama.cpp leaves out."""
     details = document.get("incomplete_details")
     reason = details.get("reason") if type(details) is dict else None
     if document.get("status") != "incomplete":
-        return "stop"
+        return "stop" if "incomplete_details" in document else None
     return "length" if reason == "max_output_tokens" else str(reason)
 
 
@@ -173,7 +174,8 @@ def _message(reply: Reply, status: str) -> dict[str, Any]:
     }
 
 
-def _response(reply: Reply, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
+def response_of(reply: Reply, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a response of the proxy's own."""
     return {
         "id": f"resp_{reply.request_id}",
         "object": "response",

@@ -1,0 +1,168 @@
+"""Sealed prompts: what a compaction left, compressed and authenticated, for the client to keep.
+
+    prefix · base64url( version · form · created · expires · MAC · content )
+
+The key belongs to one tenant, model and policy, so a prompt that another owner sealed has a MAC
+that is wrong here. A content that is too large for a client to carry is stored, and its digest is
+sealed in its place.
+"""
+
+import hmac
+import json
+import struct
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from chat_proxy.wires.contracts.contract import SealedPrompt
+
+PREFIX: Final = "cpx1_"
+"""How every sealed prompt of ours begins; anything else is another server's."""
+KEPT_SECONDS: Final = 30 * 86_400
+MAX_INLINE_BYTES: Final = 256 * 1024
+"""The longest compressed content that a client carries itself."""
+MAX_PLAIN_BYTES: Final = 16 * 1024 * 1024
+"""The longest content after decompression; more is refused before it takes memory."""
+MAX_CHARS: Final = len(PREFIX) + (MAX_INLINE_BYTES + 256) * 4 // 3
+
+_VERSION: Final = 1
+_INLINE: Final = 0
+_STORED: Final = 1
+_PURPOSE: Final = b"chat-proxy/sealed/1"
+_HEAD: Final = struct.Struct(">BBQQ")
+_MAC_BYTES: Final = 32
+_LEVEL: Final = 6
+
+
+class Sealing(NamedTuple):
+    """A sealed prompt, and what must be stored for it if it is too large to be carried."""
+
+    text: str
+    digest: bytes = b""
+    stored: bytes = b""
+
+
+class StoredPrompt(NamedTuple):
+    """A genuine seal whose content is stored under its digest."""
+
+    digest: bytes
+
+
+class Refused(NamedTuple):
+    """A seal that is not used, and why: one sentence for the client."""
+
+    reason: str
+
+
+FOREIGN: Final = Refused("it was not made by this proxy.")
+UNVERIFIED: Final = Refused(
+    "it could not be verified: it was changed, or made for another key, model or configuration."
+)
+EXPIRED: Final = Refused("it has expired.")
+NOT_STORED: Final = Refused("its content is no longer stored.")
+UNREADABLE: Final = Refused("its content cannot be read.")
+
+
+def is_ours(text: str) -> bool:
+    """Return whether a text claims to be a sealed prompt of ours."""
+    return text.startswith(PREFIX)
+
+
+def seal(prompt: SealedPrompt, key: bytes, kept_seconds: int = KEPT_SECONDS) -> Sealing:
+    """Return a prompt sealed under its owner's key, valid from its creation on."""
+    content = zlib.compress(_plain(prompt), _LEVEL)
+    is_inline = len(content) <= MAX_INLINE_BYTES
+    digest = sha256(content).digest()
+    carried = content if is_inline else digest
+    form = _INLINE if is_inline else _STORED
+    head = _HEAD.pack(_VERSION, form, prompt.created, prompt.created + kept_seconds)
+    packed = head + _mac(key, head, carried) + carried
+    text = PREFIX + urlsafe_b64encode(packed).decode().rstrip("=")
+    return Sealing(text) if is_inline else Sealing(text, digest, content)
+
+
+def unseal(text: object, key: bytes, now: int) -> SealedPrompt | StoredPrompt | Refused:
+    """Return what a text of the client seals, or why it is not used."""
+    if type(text) is not str or not is_ours(text):
+        return FOREIGN
+    packed = _unpacked(text) if len(text) <= MAX_CHARS else None
+    if packed is None:
+        return UNVERIFIED
+    head, mac = packed[: _HEAD.size], packed[_HEAD.size : _HEAD.size + _MAC_BYTES]
+    carried = packed[_HEAD.size + _MAC_BYTES :]
+    if not hmac.compare_digest(mac, _mac(key, head, carried)):
+        return UNVERIFIED
+    version, form, _, expires = _HEAD.unpack(head)
+    if now >= expires:
+        return EXPIRED
+    if version != _VERSION or form not in (_INLINE, _STORED):
+        return UNREADABLE
+    return read_content(carried) if form == _INLINE else StoredPrompt(carried)
+
+
+def read_stored(stored: bytes | None, digest: bytes) -> SealedPrompt | Refused:
+    """Return the prompt of a stored content, if it is the one that was sealed."""
+    if stored is None or not hmac.compare_digest(sha256(stored).digest(), digest):
+        return NOT_STORED
+    return read_content(stored)
+
+
+def read_content(content: bytes) -> SealedPrompt | Refused:
+    """Return the prompt in a content whose origin was checked before."""
+    inflating = zlib.decompressobj()
+    try:
+        plain = inflating.decompress(content, MAX_PLAIN_BYTES)
+        document: Any = json.loads(plain) if inflating.eof else None
+        return _prompt(document)
+    except (zlib.error, ValueError, TypeError, KeyError, RecursionError):
+        return UNREADABLE
+
+
+def _prompt(document: Any) -> SealedPrompt:
+    return SealedPrompt(
+        str(document["wire"]),
+        _items(document["items"]),
+        _items(document["instructions"]),
+        int(document["messages"]),
+        int(document["tokens"]),
+        int(document["created"]),
+        str(document.get("text", "")),
+    )
+
+
+def _items(items: Any) -> tuple[dict[str, Any], ...]:
+    if type(items) is not list or any(type(item) is not dict for item in items):
+        raise ValueError("not a list of objects")
+    return tuple(items)
+
+
+def _plain(prompt: SealedPrompt) -> bytes:
+    # Not by orjson: texts may hold lone surrogates.
+    document = {
+        "wire": prompt.wire,
+        "items": prompt.items,
+        "instructions": prompt.instructions,
+        "messages": prompt.messages,
+        "tokens": prompt.tokens,
+        "created": prompt.created,
+        "text": prompt.text,
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def _unpacked(text: str) -> bytes | None:
+    """Return the bytes of a text that is written in the one way in which we write it."""
+    encoded = text.removeprefix(PREFIX)
+    try:
+        packed = urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
+    except (NotBase64, ValueError):
+        return None
+    if len(packed) < _HEAD.size + _MAC_BYTES:
+        return None
+    return packed if urlsafe_b64encode(packed).decode().rstrip("=") == encoded else None
+
+
+def _mac(key: bytes, head: bytes, carried: bytes) -> bytes:
+    return hmac.digest(key, _PURPOSE + head + carried, "sha256")
