@@ -13,6 +13,7 @@ from bench.conversation.systems import System
 
 CACHED_PRICE = 0.1
 SECONDS_PER_REQUEST = 120
+HEADERS = {"content-type": "application/json", "authorization": "Bearer sk-bench"}
 # A history only grows: who is refused so often in a row is refused to the end.
 REFUSALS_TO_GIVE_UP = 5
 
@@ -138,9 +139,11 @@ def _ask(outcome: Outcome, session: Session, messages: int, answered: bool, last
     outcome.found_recalls.append(recall(found, messages, prompt))
 
 
-async def post(client: aiohttp.ClientSession, url: str, body: bytes) -> bool:
-    """Send a chat request, and tell whether it was answered."""
-    headers = {"content-type": "application/json", "authorization": "Bearer sk-bench"}
+async def post(
+    client: aiohttp.ClientSession, url: str, body: bytes, own: dict[str, str] | None = None
+) -> bool:
+    """Send a chat request, and tell whether it was answered; `own` are headers of a peer."""
+    headers = {**HEADERS, **(own or {})}
     async with client.post(f"{url}/v1/chat/completions", data=body, headers=headers) as response:
         await response.read()
         return response.status == 200

@@ -51,11 +51,18 @@ class System:
 @asynccontextmanager
 async def started(launch: Launcher, model_port: int, folder: Path) -> AsyncIterator[str]:
     """Run a proxy in front of the model until the block ends, and say where it listens."""
-    place = Place(free_port(), model_port, folder)
-    server = Server(launch(place), folder)
+    async with served(launch, model_port, folder) as launched:
+        yield f"http://127.0.0.1:{launched.port}"
+
+
+@asynccontextmanager
+async def served(launch: Launcher, model_port: int, folder: Path) -> AsyncIterator[Launch]:
+    """Run a proxy in front of the model until the block ends, and say how it is called."""
+    launched = launch(Place(free_port(), model_port, folder))
+    server = Server(launched, folder)
     await asyncio.to_thread(server.__enter__)
     try:
-        yield f"http://127.0.0.1:{place.port}"
+        yield launched
     finally:
         await asyncio.to_thread(server.stop)
 

@@ -12,10 +12,18 @@ from bench.conversation.loss.facts import facts
 from bench.conversation.loss.models import GOOD, WEAK, FactSummariser, Quality
 from bench.conversation.loss.replay import Case, Outcome, replay
 from bench.conversation.loss.report import INTRODUCTION, page
-from bench.conversation.loss.senders import Dropping, Summarising, ThroughProxy
 from bench.conversation.model import SUMMARY_MODEL, ScriptedModel, running
+from bench.conversation.prompt import Json
 from bench.conversation.replay import client_session
+from bench.conversation.senders import (
+    ANSWER_SHARE,
+    Dropping,
+    Recalling,
+    Summarising,
+    ThroughProxy,
+)
 from bench.conversation.systems import CHAT_PROXY, DROP_OLDEST, started
+from bench.conversation.toolbox import TOOLS
 from bench.progress import tell
 from bench.servers import REPOSITORY
 from chat_proxy import __file__ as package_file
@@ -26,10 +34,13 @@ QUICK_RESULTS, QUICK_FOLDS = "5000", "1,3"
 # An image may hide all turns before it, by a rule of its own that has nothing to do with folds.
 SETTINGS = {"CHAT_PROXY_VISION_TRUNCATE_HISTORY": "false"}
 # The model that answers summarises too, or another one does, which is shown a transcript.
+RECALL = "recall"
 SHAPES = {"ride": SETTINGS, "transcript": {**SETTINGS, "CHAT_PROXY_SUMMARY_MODEL": SUMMARY_MODEL}}
+SHAPES[RECALL] = {**SETTINGS, "CHAT_PROXY_RECALL_ENABLED": "true"}
 QUALITIES: dict[str, tuple[Quality | None, ...]] = {
     "ride": (GOOD, WEAK, None),
     "transcript": (GOOD, WEAK),
+    "recall": (GOOD, None),
 }
 
 
@@ -66,10 +77,10 @@ async def _all_systems(case: Case, shapes: list[str], folder: Path) -> list[Outc
     for quality in (GOOD, WEAK):
         summariser = FactSummariser(case.facts, quality)
         name = _named(case, f"own summary, {quality.name}")
-        sender = Summarising(case.window, summariser)
+        sender = Summarising(case.window, summariser, options_of(case.window))
         found.append(await replay(name, case, sender, summariser.shown))
     moments = found[0].moments
-    dropping = Dropping(case.window)
+    dropping = Dropping(case.window, options_of(case.window))
     found.append(await replay(_named(case, DROP_OLDEST), case, dropping, set(), moments))
     return found
 
@@ -85,7 +96,14 @@ async def _proxied(case: Case, shape: str, quality: Quality | None, folder: Path
         started(launch, model.port, folder) as url,
         client_session() as client,
     ):
-        return await replay(name, case, ThroughProxy(client, url, model), summariser.shown)
+        sender = Recalling if shape == RECALL else ThroughProxy
+        sending = sender(client, url, model, options_of(case.window))
+        return await replay(name, case, sending, summariser.shown)
+
+
+def options_of(window: int) -> Json:
+    """Return the fields of an agent's request beside its model and its messages."""
+    return {"tools": TOOLS, "max_tokens": window // ANSWER_SHARE}
 
 
 def _named(case: Case, system: str) -> str:

@@ -1,14 +1,15 @@
 """A session sent until its facts were folded often enough, and what the prompts had of them."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bench.conversation.loss.facts import Fact, Kind
 from bench.conversation.loss.folds import FoldAges, unseen_share
 from bench.conversation.loss.script import Script
-from bench.conversation.loss.senders import Sender
 from bench.conversation.prompt import Json, Prompt, rendered
 from bench.conversation.replay import price
+from bench.conversation.senders import Recalling, Sender
 
 MOST_REQUESTS = 1_500
 
@@ -55,14 +56,17 @@ class Outcome:
     billed: float = 0.0
     last_tokens: int = 0
     unseen: float = 0.0
+    searches: int = 0
+    recall_tokens: int = 0
+    """The tokens that searches for facts which the prompt did not have added to prompts."""
 
-    def ask(self, folded: dict[Fact, int], prompt: str) -> None:
-        """Look for facts in the prompt, each after its own number of folds."""
+    def ask(self, folded: dict[Fact, int], known: set[Fact]) -> None:
+        """Note which facts the model had, each after its own number of folds."""
         if folded:
             self.moments[self.requests] = folded
         for fact, folds in folded.items():
             self.asked.setdefault(folds, Counter())[fact.kind] += 1
-            self.kept.setdefault(folds, Counter())[fact.kind] += fact.key in prompt
+            self.kept.setdefault(folds, Counter())[fact.kind] += fact in known
 
 
 async def replay(
@@ -90,14 +94,34 @@ async def replay(
                 folded = moments.get(outcome.requests, {})
             else:
                 folded = ages.folded_now(history, prompt.messages) if prompt else {}
-            outcome.ask({it: at for it, at in folded.items() if at in case.folds}, text_in(prompt))
+            asked = {it: at for it, at in folded.items() if at in case.folds}
+            outcome.ask(asked, await known_facts(asked, history, text_in(prompt), sender))
         ages.plant(said.facts, len(history))
         history.append(said.message)
     outcome.billed = price(sender.calls)
     outcome.side_queries = sum(call.is_side_query for call in sender.calls)
     outcome.last_tokens = len(last.tokens) if last else 0
     outcome.unseen = unseen_share(history[:sent], text_in(last), shown)
+    if isinstance(sender, Recalling):
+        outcome.searches, outcome.recall_tokens = sender.searches, sender.spent
     return outcome
+
+
+async def known_facts(
+    facts: Iterable[Fact], history: list[Json], prompt: str, sender: Sender
+) -> set[Fact]:
+    """Return the facts whose keys are in the prompt, or in what the model searches for.
+
+    It searches for the words of the fact without its key: that is what it would be asked about.
+    """
+    known = {fact for fact in facts if fact.key in prompt}
+    if isinstance(sender, Recalling):
+        for fact in facts:
+            if fact not in known:
+                words = fact.said.replace(fact.key, " ")
+                if fact.key in await sender.recalled(history, words):
+                    known.add(fact)
+    return known
 
 
 def text_in(prompt: Prompt | None) -> str:

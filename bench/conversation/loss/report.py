@@ -24,6 +24,8 @@ image would hide all turns before it by a rule of its own; that rule is off here
 * **none**: every request for a summary is answered with an error.
 * **transcript**: another model than the one that answers is configured for summaries. It has no
   prompt in its cache to ride on, and is shown the conversation as a text.
+* **recall**: `CHAT_PROXY_RECALL_ENABLED=true`, and a model that searches once for the words of each
+  fact that its prompt does not have. *Tokens of searches* is what the results added to prompts.
 * **own summary**: no proxy. The agent itself asks the same model for a summary of all it has at
   80 % of the usable window, and goes on with its instructions, that summary and the last turn.
 * **drop oldest**: no proxy, the oldest messages are dropped; asked at the same requests as the
@@ -89,6 +91,8 @@ def _costs(outcomes: Sequence[Outcome]) -> Iterator[str]:
         ("billed per request", lambda it: f"{it.billed / max(1, it.requests):,.0f}"),
         ("last prompt, tokens", lambda it: f"{it.last_tokens:,}"),
         ("unseen", lambda it: f"{it.unseen:.0%}"),
+        ("searches", lambda it: f"{it.searches}"),
+        ("tokens of searches", lambda it: f"{it.recall_tokens:,}"),
     )
     for name, cell in rows:
         yield _row(name, *map(cell, outcomes))

@@ -1,10 +1,10 @@
-"""A dense extractive summariser: the sentences with the rarest words, as many as fit."""
+"""Two dense summarisers: the sentences with the rarest words, as many as fit, whole or terse."""
 
 import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bench.conversation.prompt import Prompt, count
 from bench.conversation.summarisers.request import (
@@ -16,7 +16,7 @@ from bench.conversation.summarisers.request import (
     section_for,
     written,
 )
-from bench.conversation.words import content_words
+from bench.conversation.words import STOP_WORDS, content_words
 
 SHARE_OF_LIMIT = 0.8
 _LONGEST = 300
@@ -33,11 +33,17 @@ _DATE = re.compile(
     r"\b(?:\d{1,2}:\d\d|\d{4}|(?:Jan|Febr)uary|March|April|May|June|July|August|(?:Sept|Nov|Dec)ember"
     r"|October|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|yesterday|last (?:week|month|year))\b"
 )
+# A note of a proxy: the number of its message and its speaker, then parts.
+_NOTE = re.compile(r"^#\d+ (?:\w+: )?")
+_EDGES = ".,!?;:'\"()"
+_SHORT_WORDS = frozenset(
+    "a an to of in on at is am be it i me my we us so do as by up oh".split()  # noqa: SIM905
+)
+_EMPTY_WORDS = (STOP_WORDS | _SHORT_WORDS) - {"not", "nor", "off", "until", "before", "after"}
 _WORTH_OF_NUMBER, _WORTH_OF_NAME, _WORTH_OF_DATE = 3.0, 2.0, 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(NamedTuple):
     """A sentence of what was given, at its place, and the section that it belongs to."""
 
     place: int
@@ -46,11 +52,28 @@ class Sentence:
 
 
 def extract(prompt: Prompt) -> str:
-    """Return the summary that a request asks for."""
+    """Return the summary that a request asks for, in sentences of the conversation."""
+    return _summary(prompt, sentences(prompt, headings(prompt)))
+
+
+def extract_tersely(prompt: Prompt) -> str:
+    """Return the same in the words that carry content, as a model does that writes short notes."""
+    given = sentences(prompt, headings(prompt))
+    short = {terse(it.text): it._replace(text=terse(it.text)) for it in given}
+    return _summary(prompt, [it for text, it in short.items() if text])
+
+
+def terse(sentence: str) -> str:
+    """Return a sentence without the words that are in every text."""
+    kept = [word for word in sentence.split() if word.strip(_EDGES).lower() not in _EMPTY_WORDS]
+    return " ".join(kept)
+
+
+def _summary(prompt: Prompt, given: Sequence[Sentence]) -> str:
     outline = headings(prompt)
     most = int(SHARE_OF_LIMIT * max_tokens_of(prompt.fields)) - count(written(outline, {}))
     bullets: dict[str, list[str]] = {}
-    for sentence in densest(sentences(prompt, outline), most):
+    for sentence in densest(given, most):
         bullets.setdefault(sentence.section, []).append(sentence.text)
     return written(outline, bullets)
 
@@ -95,8 +118,8 @@ def _sectioned(passage: Passage, outline: Sequence[Heading]) -> Iterator[tuple[s
     own = section_for(passage.role, outline)
     names = {heading.name for heading in outline}
     section = own
-    for found in _SENTENCE.findall(passage.text):
-        sentence = " ".join(found.split())
+    for found in _SENTENCE.findall(passage.text.replace(" | ", "\n")):
+        sentence = _NOTE.sub("", " ".join(found.split()))
         if sentence.startswith("#") and (name := sentence.strip("# ")) in names:
             section = name
         elif sentence.startswith("</"):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from bench.conversation.prompt import Json, Prompt, text_of
 
@@ -10,6 +11,8 @@ PURPOSE_HEADER = "x-chat-proxy-purpose"
 SUMMARY = "summary"
 CUE = "Do not answer or continue the conversation"
 REPAIR_CUE = "Your summary lacks"
+# As the gateways of others ask for a summary, in the last message.
+OTHER_CUES = ("CONTEXT CHECKPOINT COMPACTION", "write a summary of the transcript")
 NO_LIMIT = 4_096
 _FRAME = re.compile(r"<<<(\w+) (\w+)>>>\n(.*?)\n<<<end \2>>>", re.DOTALL)
 _HEADING = re.compile(r"(#{2,3}) ([^(\n]+?)\s*(?:\(.*\))?\s*$")
@@ -36,7 +39,8 @@ def is_asked_for(prompt: Prompt, purpose: str | None = None) -> bool:
     """Tell whether a request asks for a summary: by its header, else by its last message."""
     if purpose is not None:
         return purpose == SUMMARY
-    return CUE in text_of(prompt.messages[-1]) or is_repair(prompt)
+    last = text_of(prompt.messages[-1])
+    return CUE in last or is_repair(prompt) or any(cue in last for cue in OTHER_CUES)
 
 
 def is_repair(prompt: Prompt) -> bool:
@@ -71,7 +75,12 @@ def headings(prompt: Prompt) -> list[Heading]:
 
 
 def written(outline: Sequence[Heading], bullets: dict[str, list[str]]) -> str:
-    """Return a summary: every heading, its bullets, and "(none)" where there are none."""
+    """Return a summary: every heading, its bullets, and "(none)" where there are none.
+
+    Without an outline it has bullets alone.
+    """
+    if not outline:
+        return "\n".join(f"- {text}" for texts in bullets.values() for text in texts)
     return "\n".join(_lines(outline, bullets))
 
 
@@ -82,7 +91,7 @@ def section_for(role: str, outline: Sequence[Heading]) -> str:
 
 def section_about(subject: str, outline: Sequence[Heading]) -> str:
     """Return the section that has this word in its name, else the one for all other facts."""
-    names = [heading.name for heading in leaves(outline)]
+    names = [heading.name for heading in leaves(outline)] or [""]
     for word in filter(None, (subject, "Context")):
         for name in names:
             if word in name:
@@ -92,7 +101,7 @@ def section_about(subject: str, outline: Sequence[Heading]) -> str:
 
 def leaves(outline: Sequence[Heading]) -> Iterator[Heading]:
     """Yield the headings that have no other one below them."""
-    for heading, following in zip(outline, [*outline[1:], None], strict=True):
+    for heading, following in zip_longest(outline, outline[1:]):
         if following is None or following.level <= heading.level:
             yield heading
 

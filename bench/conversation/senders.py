@@ -1,6 +1,6 @@
-"""Three kinds of clients: through the proxy, with summaries of its own, dropping the oldest."""
+"""Ways to send a growing history: through a proxy, whole, with own summaries, oldest dropped."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import aiohttp
@@ -8,15 +8,14 @@ import orjson
 
 from bench.conversation.cache import PrefixCache
 from bench.conversation.model import Call, ScriptedModel, Summarise
-from bench.conversation.prompt import Json, Prompt, count
+from bench.conversation.prompt import Json, Prompt, broken_pairs, count, rendered
 from bench.conversation.replay import post
 from bench.conversation.sessions import MODEL
 from bench.conversation.summarisers.request import CUE
 from bench.conversation.systems import drop_oldest
-from bench.conversation.toolbox import TOOLS
 
 ANSWER_SHARE = 8
-"""The window divided by this is asked for as answer, and for a client's own summary."""
+"""The window divided by this is the reserve for an answer, and for a client's own summary."""
 OWN_THRESHOLD = 0.8
 _OWN_INSTRUCTION = f"""\
 {CUE}. Summarise it for the assistant who goes on with the work.
@@ -53,6 +52,9 @@ class ThroughProxy:
     client: aiohttp.ClientSession
     url: str
     model: ScriptedModel
+    options: Json
+    """The fields of a request beside model and messages."""
+    headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def calls(self) -> list[Call]:
@@ -61,23 +63,59 @@ class ThroughProxy:
 
     async def send(self, history: list[Json]) -> Prompt | None:
         """Send, and wait until the proxy has done what it does behind the scenes."""
-        body = orjson.dumps(_request(history, self.model.window))
-        answered = await post(self.client, self.url, body)
+        body = orjson.dumps(_request(history, self.options))
+        answered = await post(self.client, self.url, body, self.headers)
         await self.model.idle()
         return self.model.last if answered else None
+
+
+@dataclass
+class Recalling(ThroughProxy):
+    """The same with a model that searches for what its prompt does not have."""
+
+    searches: int = 0
+    spent: int = 0
+    """The tokens that the results of its searches added to prompts."""
+
+    async def recalled(self, history: list[Json], words: str) -> str:
+        """Return the prompt of the answer to a history before which the model searched."""
+        before = len(self.model.calls)
+        self.model.looks_for = words
+        await self.send(history)
+        self.model.looks_for = ""
+        sent = [call.sent for call in self.model.calls[before:] if not call.is_side_query]
+        self.searches += len(sent) > 1
+        self.spent += sent[-1] - sent[0] if len(sent) > 1 else 0
+        return "\n".join(map(rendered, self.model.last.messages)) if self.model.last else ""
+
+
+class Whole:
+    """Sends the whole history to a model without a limit."""
+
+    def __init__(self, options: Json) -> None:
+        self.calls: list[Call] = []
+        self._options = options
+        self._cache = PrefixCache()
+
+    async def send(self, history: list[Json]) -> Prompt | None:
+        """Return the history."""
+        prompt = Prompt(_request(history, self._options))
+        self.calls.append(_call(prompt, self._cache))
+        return prompt
 
 
 class Dropping:
     """Drops the oldest messages until the rest fits."""
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, options: Json) -> None:
         self.calls: list[Call] = []
         self._window = window
+        self._options = options
         self._cache = PrefixCache()
 
     async def send(self, history: list[Json]) -> Prompt | None:
         """Return what is left of the history."""
-        prompt = Prompt(drop_oldest(_request(history, self._window), self._window))
+        prompt = Prompt(drop_oldest(_request(history, self._options), self._window))
         self.calls.append(_call(prompt, self._cache))
         return prompt
 
@@ -88,10 +126,11 @@ class Summarising:
     It goes on with the instructions, the summary and the last turn.
     """
 
-    def __init__(self, window: int, summarise: Summarise) -> None:
+    def __init__(self, window: int, summarise: Summarise, options: Json) -> None:
         self.calls: list[Call] = []
         self._window = window
         self._summarise = summarise
+        self._options = options
         self._cache = PrefixCache()
         self._summary: list[Json] = []
         self._start = 1
@@ -103,16 +142,19 @@ class Summarising:
         if len(prompt.tokens) > OWN_THRESHOLD * usable:
             self._compact(prompt, history)
             prompt = self._prompt(history)
+        if len(prompt.tokens) >= self._window:
+            return None
         self.calls.append(_call(prompt, self._cache))
         return prompt
 
     def _prompt(self, history: list[Json]) -> Prompt:
         messages = [history[0], *self._summary, *history[self._start :]]
-        return Prompt(_request(messages, self._window))
+        return Prompt(_request(messages, self._options))
 
     def _compact(self, prompt: Prompt, history: list[Json]) -> None:
         asked = [*prompt.messages, {"role": "user", "content": _OWN_INSTRUCTION}]
-        question = Prompt(_request(asked, self._window))
+        options = {**self._options, "max_tokens": self._window // ANSWER_SHARE}
+        question = Prompt(_request(asked, options))
         text = self._summarise(question) or ""
         self.calls.append(_call(question, self._cache, text))
         self._summary = [{"role": "user", "content": text}]
@@ -120,12 +162,12 @@ class Summarising:
         self._start = users[-1]
 
 
-def _request(messages: list[Json], window: int) -> Json:
-    answer = window // ANSWER_SHARE
-    return {"model": MODEL, "messages": messages, "tools": TOOLS, "max_tokens": answer}
+def _request(messages: list[Json], options: Json) -> Json:
+    return {"model": MODEL, "messages": messages, **options}
 
 
 def _call(prompt: Prompt, cache: PrefixCache, summary: str | None = None) -> Call:
     cached = cache.take(prompt.tokens)
-    written = count(summary or "")
-    return Call(len(prompt.tokens), cached, written, summary is not None, broken_pairs=0)
+    is_side_query = summary is not None
+    pairs = 0 if is_side_query else broken_pairs(prompt.messages)
+    return Call(len(prompt.tokens), cached, count(summary or ""), is_side_query, pairs)
