@@ -1,4 +1,4 @@
-"""The Prometheus metrics by name, labels and help text; README lists them in this order."""
+"""The Prometheus metrics by name, labels and help text; docs/metrics.md has this order."""
 
 from typing import Literal
 
@@ -99,6 +99,12 @@ class MetricDefinitions:
         self.replays = self._counter(
             "overflow_replay", 'Answers "too long": sent again, or exhausted.', "result"
         )
+        self.recalls = self._counter(
+            "recalls", "Messages or searches that models asked for by the recall tool."
+        )
+        self.recall_tokens = self._counter(
+            "recall_tokens", "Tokens that recalled texts added to prompts."
+        )
         self.images = self._counter(
             "images",
             "Images to be scaled down: scaled, reused from the cache, or refused by the decoder.",
@@ -116,18 +122,19 @@ class MetricDefinitions:
             "summaries", "Summaries: written, failed, withheld by the storm guard.", "result"
         )
         self.summary_storms = self._counter(
-            "summary_storms", "Times that summaries were not found again and no more were written."
+            "summaries_storms",
+            "Times that summaries were not found again and no more were written.",
         )
         self.summary_failures = self._counter(
-            "summary_fail", "Summaries that could not be written, by reason.", "reason"
+            "summaries_fail", "Summaries that could not be written, by reason.", "reason"
         )
         self.summary_waits = self._counter(
-            "summary_waits", "Requests that waited for a summary, their own or a shared one."
+            "summaries_waits", "Requests that waited for a summary, their own or a shared one."
         )
         self.summary_wait_seconds = self._histogram(
-            "summary_wait_seconds", "How long those requests waited."
+            "summaries_wait_seconds", "How long those requests waited."
         )
-        self.summary_seconds = self._histogram("summary_seconds", "Time to write a summary.")
+        self.summary_seconds = self._histogram("summaries_seconds", "Time to write a summary.")
         self.side_queries = self._counter(
             "side_queries",
             "Questions to a summary model by shape (ride, transcript) and result.",
@@ -152,7 +159,7 @@ class MetricDefinitions:
         self.skipped = self._counter(
             "compaction_skipped",
             "Chats sent unchanged: shape (not understood), window (unknown), unfit (no form fits), "
-            "stored_history (a part of it is at the upstream).",
+            "stored_history (a part of it is at the upstream), contract (the upstream compacts).",
             "reason",
         )
         self.store_errors = self._counter(
@@ -222,6 +229,9 @@ class MetricDefinitions:
         )
         self.internal_errors = self._counter(
             "internal_error", "Requests that failed because of an error in the proxy itself."
+        )
+        self.spans = self._counter(
+            "spans", "Spans for a collector of traces by result: exported, failed.", "result"
         )
 
     def _counter(self, name: str, meaning: str, labels: str = "") -> Counter:

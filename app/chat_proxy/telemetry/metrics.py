@@ -163,7 +163,7 @@ class Metrics(MetricDefinitions):
         return generate_latest(summed)
 
     def documented(self) -> list[tuple[str, str, str, str]]:
-        """Return name, type, labels and help text of every metric, for README."""
+        """Return name, type, labels and help text of every metric, for its table."""
         return [_description(value) for value in vars(self).values() if _is_metric(value)]
 
 

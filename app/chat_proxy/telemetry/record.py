@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
+from chat_proxy.telemetry.tracing.span import NO_SPAN, RequestSpan
 from chat_proxy.wires.recognise import WIRES
 
 CHAT_ROUTES: Final = {f"/v1{wire.path}": wire.name for wire in WIRES}
@@ -43,6 +44,8 @@ class RequestRecord:
     compaction: str = "none"
     status: int = 0
     code: str = ""
+    command: str = ""
+    """The command that the proxy answered in the model's place; empty for an ordinary chat."""
     phase: str = "head"
     bytes_in: int = 0
     bytes_out: int = 0
@@ -74,6 +77,13 @@ class RequestRecord:
     called: float = 0.0
     """When the upstream was called last."""
     retried: bool = False
+    checkpoint: str = ""
+    """The id of the conversation's folded messages; empty if nothing is folded."""
+    recalls: int = 0
+    """How often the model asked for messages that had left its prompt."""
+    recall_rounds: int = 0
+    recall_tokens: int = 0
+    """The tokens that recalled texts added to prompts."""
     replays: int = 0
     """How often the request was sent again because the upstream refused it as too long."""
     repeats_keys: bool = False
@@ -82,6 +92,8 @@ class RequestRecord:
     completion_tokens: int = 0
     cached_tokens: int = 0
     seconds: float = 0.0
+    span: RequestSpan = NO_SPAN
+    """The request's part in a trace; it does nothing while traces are off."""
     chat: object | None = None
     """What a chat's detail is made from when its answer has been sent."""
     page_headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -159,6 +171,10 @@ class RequestRecord:
             headers.append((b"x-chat-proxy-tokens-after", b"%d" % self.tokens_after))
         if self.unfit:
             headers.append((b"x-chat-proxy-unfit", self.unfit.encode("ascii")))
+        if self.checkpoint:
+            headers.append((b"x-chat-proxy-checkpoint", self.checkpoint.encode("ascii")))
+        if self.recalls:
+            headers.append((b"x-chat-proxy-recalls", b"%d" % self.recalls))
         if self.stages:
             headers.append((b"x-chat-proxy-stages", ",".join(self.stages).encode("ascii")))
         if self.upstream_seconds is not None:
@@ -193,6 +209,8 @@ class RequestRecord:
         }
         if self.client:
             fields["client"] = self.client
+        if trace_id := self.span.trace_id:
+            fields["trace_id"] = trace_id
         self._add_times(fields)
         if self.prompt_tokens:
             fields["prompt_tokens"] = self.prompt_tokens
@@ -214,6 +232,10 @@ class RequestRecord:
             fields["unfit"] = self.unfit
         if self.reason:
             fields["reason"] = self.reason
+        if self.recalls:
+            fields["recalls"] = self.recalls
+            fields["recall_rounds"] = self.recall_rounds
+            fields["recall_tokens"] = self.recall_tokens
         if self.replays:
             fields["replays"] = self.replays
         if self.failed_stages:

@@ -1,16 +1,55 @@
 """Totals over chats: tokens saved, and also chats that were not measured or not changed."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
+from chat_proxy.telemetry.printable import without_surrogates
 from chat_proxy.telemetry.record import RequestRecord
 
 MODELS = 50
 OTHERS = "(others)"
 _UNCHANGED = ("none", "off")
+_GROUPS = ("stages", "models")
 
-Row = Mapping[str, Any]
+Document = dict[str, Any]
+
+
+@dataclass(slots=True)
+class ModelTotals:
+    """The chats of one model over one API."""
+
+    chats: int = 0
+    changed: int = 0
+    saved: int = 0
+    estimates: int = 0
+    """Prompts whose tokens the upstream counted too."""
+    ratios: float = 0.0
+    """The sum of estimate over the upstream's own count."""
+    misses: float = 0.0
+    """The sum of how far these are from 1."""
+    window: int = 0
+    window_source: str = ""
+
+    def add(self, record: RequestRecord, saved: int) -> None:
+        """Add one chat and the tokens that were not sent for it."""
+        self.chats += 1
+        self.changed += bool(record.stages) and record.mode != "observe"
+        self.saved += saved
+        if record.window:
+            self.window, self.window_source = record.window, record.window_source
+        if (ratio := estimate_ratio(record)) is not None:
+            self.estimates += 1
+            self.ratios += ratio
+            self.misses += abs(ratio - 1)
+
+    def merge(self, other: Mapping[str, Any]) -> None:
+        """Add the totals of another process."""
+        for name in ("chats", "changed", "saved", "estimates", "ratios", "misses"):
+            setattr(self, name, getattr(self, name) + other.get(name, 0))
+        if not self.window:
+            self.window = other.get("window", 0)
+            self.window_source = other.get("window_source", "")
 
 
 @dataclass(slots=True)
@@ -41,6 +80,15 @@ class Totals:
     """Tokens of these chats that were not sent to the upstream."""
     would_save: int = 0
     """The same in observe mode, where they were sent nevertheless."""
+    commands: int = 0
+    """Chats that the proxy answered itself: `/compact`."""
+    waits: int = 0
+    """Chats that waited for a summary."""
+    waited_ms: float = 0.0
+    stages: dict[str, int] = field(default_factory=dict)
+    """How many chats each stage changed."""
+    models: dict[str, ModelTotals] = field(default_factory=dict)
+    """By wire and model, with a space between; at most MODELS, then OTHERS."""
 
     def add(self, record: RequestRecord) -> None:
         """Add one chat; tokens are counted only if the upstream answered with success."""
@@ -49,22 +97,41 @@ class Totals:
         is_sent = record.upstream_seconds is not None
         if record.status >= 400:
             self.failed += 1
-        if before is None:
+        if record.command:
+            self.commands += 1
+        elif before is None:
             self.unmeasured += is_sent
         elif not record.window:
-            self.without_window += 1
+            self.without_window += is_sent
+        if record.summary_wait_seconds:
+            self.waits += 1
+            self.waited_ms += record.summary_wait_seconds * 1000
         if record.replays:
             self.replays += record.replays
         if record.mode == "observe":
             self.observed += 1
         if record.compaction not in _UNCHANGED or record.stages or record.failed_stages:
             self._add_changes(record)
+        saved = 0
         if before is not None and is_sent and 200 <= record.status < 300:
             self.tokens_before += before
-            if record.tokens_after != before:
-                self._add_saved(record, before)
+            if record.mode == "observe":
+                self.would_save += saved_tokens(record)
+            else:
+                saved = saved_tokens(record)
+                self.saved += saved
+        self._totals_of(record).add(record, saved)
+
+    def _totals_of(self, record: RequestRecord) -> ModelTotals:
+        """Return the totals of the record's wire and model; clients choose models' names."""
+        key = f"{record.wire} {without_surrogates(record.model)}"
+        if key not in self.models and len(self.models) >= MODELS:
+            key = f"{record.wire} {OTHERS}"
+        return self.models.setdefault(key, ModelTotals())
 
     def _add_changes(self, record: RequestRecord) -> None:
+        for stage in record.stages:
+            self.stages[stage] = self.stages.get(stage, 0) + 1
         self.failed_open += record.compaction == "failed-open" or bool(record.failed_stages)
         if record.mode != "observe":
             self.changed += bool(record.stages)
@@ -72,68 +139,50 @@ class Totals:
             self.reused += record.compaction == "reused"
             self.built += record.compaction == "built"
 
-    def _add_saved(self, record: RequestRecord, before: int) -> None:
-        after = before if record.tokens_after is None else record.tokens_after
-        if record.mode == "observe":
-            self.would_save += max(0, before - after)
-        else:
-            self.saved += max(0, before - after)
-
-    def document(self) -> dict[str, int]:
+    def document(self) -> Document:
         """Return the totals by name."""
         return asdict(self)
 
+    def by_model(self) -> list[Document]:
+        """Return the totals of each wire and model, most chats first."""
+        found = []
+        for key, own in self.models.items():
+            wire, _, model = key.partition(" ")
+            bias = mean(own.ratios - own.estimates, own.estimates)
+            error = mean(own.misses, own.estimates)
+            found.append(asdict(own) | {"wire": wire, "model": model, "bias": bias, "error": error})
+        return sorted(found, key=lambda it: (-it["chats"], it["model"], it["wire"]))
+
     @classmethod
-    def sum_of(cls, documents: Iterable[Mapping[str, int]]) -> Self:
+    def sum_of(cls, documents: Iterable[Mapping[str, Any]]) -> Self:
         """Return the sum of several processes' totals; a missing name counts as 0."""
         total = cls()
+        plain = [it.name for it in fields(cls) if it.name not in _GROUPS]
         for document in documents:
-            for field in fields(cls):
-                more = document.get(field.name, 0)
-                setattr(total, field.name, getattr(total, field.name) + more)
+            for name in plain:
+                setattr(total, name, getattr(total, name) + document.get(name, 0))
+            for stage, count in document.get("stages", {}).items():
+                total.stages[stage] = total.stages.get(stage, 0) + count
+            for key, own in document.get("models", {}).items():
+                total.models.setdefault(key, ModelTotals()).merge(own)
         return total
 
 
-def by_model(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return the chats, window, savings and estimate errors of each model, most chats first."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        name = row["model"] if row["model"] in found or len(found) < MODELS else OTHERS
-        found.setdefault(name, []).append(row)
-    models = [_model(name, own) for name, own in found.items()]
-    return sorted(models, key=lambda model: (-model["chats"], model["model"]))
-
-
-def _model(name: str, rows: list[Row]) -> dict[str, Any]:
-    windows = [(row["window"], row["window_source"]) for row in rows if row["window"]]
-    window, source = windows[-1] if windows else (0, "")
-    ratios = [ratio for row in rows if (ratio := estimate_ratio(row)) is not None]
-    misses = [abs(ratio - 1) for ratio in ratios]
-    return {
-        "model": name,
-        "chats": len(rows),
-        "window": window,
-        "window_source": source,
-        "saved": sum(map(saved_tokens, rows)),
-        "estimates": len(ratios),
-        "bias": sum(ratios) / len(ratios) - 1 if ratios else None,
-        "error": sum(misses) / len(misses) if misses else None,
-    }
-
-
-def estimate_ratio(row: Row) -> float | None:
+def estimate_ratio(record: RequestRecord) -> float | None:
     """Return the estimate of the sent prompt divided by the upstream's own count."""
-    before, after = row["tokens"]
-    estimate = before if row["mode"] == "observe" else after
-    if not estimate or not row["prompt_tokens"] or row["status"] != 200:
+    estimate = record.tokens_before if record.mode == "observe" else record.tokens_after
+    if not estimate or not record.prompt_tokens or record.status != 200:
         return None
-    return float(estimate / row["prompt_tokens"])
+    return estimate / record.prompt_tokens
 
 
-def saved_tokens(row: Row) -> int:
-    """Return the tokens that were not sent; 0 for failed chats and in observe mode."""
-    before, after = row["tokens"]
-    is_answered = 200 <= row["status"] < 300 and row["upstream_ms"] is not None
-    if before is None or after is None or not is_answered or row["mode"] == "observe":
+def saved_tokens(record: RequestRecord) -> int:
+    """Return by how many tokens the prompt became smaller, or in observe mode would have."""
+    if record.tokens_before is None or record.tokens_after is None:
         return 0
-    return max(0, int(before) - int(after))
+    return max(0, record.tokens_before - record.tokens_after)
+
+
+def mean(total: float, number: int) -> float | None:
+    """Return the mean of so many numbers, None of none."""
+    return total / number if number else None

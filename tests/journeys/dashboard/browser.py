@@ -52,7 +52,7 @@ class Page:
 
     async def tell(self, method: str, **parameters: Any) -> Event:
         """Give a command and return its result."""
-        answer = await asyncio.wait_for(await self._say(method, **parameters), 20)
+        answer = await asyncio.wait_for(await self._say(method, **parameters), 60)
         assert "error" not in answer, answer
         return dict(answer["result"])
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.journeys.dashboard.browser import Browser, Page, assert_harmless, running_browser
 from tests.journeys.dashboard.talks import SECRET_WORDS, chat, dashboard, with_pictures
+from tests.support.clock import BACKEND
 from tests.unit.chat.shapes import Fields, says, user
 
 pytestmark = pytest.mark.anyio
@@ -21,8 +22,8 @@ PAINTED = """(id) => {
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> object:
+    return BACKEND
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import orjson
 
 from chat_proxy.chat.conversation import Conversation
 from chat_proxy.chat.message import Message
+from chat_proxy.proxy.reporting.detail.prompt_parts import parts_after, parts_before
 from chat_proxy.proxy.reporting.stage_effects import versions_of
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult, unchanged_result
 from chat_proxy.proxy.sizing.measure import TokenCount
@@ -61,6 +62,11 @@ def document_of(compaction: CompactionRequest, outcome: CompactionResult, chars:
         "after": None if is_same else [message_after(index) for index in shown(len(after))],
         "messages": [len(before), len(after)],
         "stages": stages_of(before, outcome),
+        "window": budget.window if budget else None,
+        "parts": [
+            parts_before(before, token_count, stages_by_origin, left, budget),
+            parts_after(after, outcome.token_count, stages_by_origin, budget),
+        ],
         "trigger": budget.trigger if budget else None,
         "plan": plan_of(outcome),
         "unfit": outcome.unfit,

@@ -5,12 +5,13 @@ from typing import Any
 
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.chat.conversation import Conversation
+from chat_proxy.compaction.recall.references import reference
 from chat_proxy.proxy.compacting.decide import decide
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.compacting.trim import trim
 from chat_proxy.proxy.reporting.image_effects import images_of
 from chat_proxy.proxy.reporting.stage_effects import with_outcome
-from chat_proxy.proxy.session.output import with_fitting_output
+from chat_proxy.proxy.session.output import recalls, with_fitting_output
 from chat_proxy.proxy.session.request import (
     CompactionRequest,
     CompactionResult,
@@ -49,7 +50,26 @@ async def explain(compaction: CompactionRequest, services: CompactionServices) -
     images = await asyncio.to_thread(images_of, measured, outcome)
     return with_outcome(document, measured, outcome, after) | {
         "images": images,
+        "recall": recall_of(compaction, outcome),
         "mode": compaction.policy.mode,
+        "client_compaction": outcome.client or None,
+    }
+
+
+def recall_of(compaction: CompactionRequest, outcome: CompactionResult) -> dict[str, Any]:
+    """Return what the model could ask for: ids of folded messages and of shortened results."""
+    checkpoint = outcome.checkpoint
+    if checkpoint is None or not recalls(compaction, outcome):
+        return {"offered": recalls(compaction, outcome)}
+    missing, first = checkpoint.missing, compaction.conversation.instructions
+    last = checkpoint.folded_until + missing - 1
+    treatments = checkpoint.treatments
+    places = {*treatments.lines, *treatments.short, *treatments.media}
+    return {
+        "offered": True,
+        "folded": f"{reference(first)}-{reference(last)}" if checkpoint.text else "",
+        "shortened": [reference(at + missing) for at in sorted({it.origin for it in places})],
+        "history": outcome.history_id,
     }
 
 

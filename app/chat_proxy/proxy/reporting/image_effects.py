@@ -8,7 +8,7 @@ from chat_proxy.compaction.ageing.apply import media_slots
 from chat_proxy.proxy.session.request import CompactionResult
 from chat_proxy.proxy.session.session import SUMMARY
 from chat_proxy.proxy.sizing.measure import Measured
-from chat_proxy.tokens.counter import media_tokens
+from chat_proxy.tokens.images.media import media_tokens
 from chat_proxy.tokens.images.size import image_size
 
 

@@ -10,6 +10,7 @@ UNKNOWN_WINDOW = (
     "Not compacted: the upstream does not report this model's context window; set "
     "CHAT_PROXY_BUDGET_CONTEXT_WINDOW, or context_window in the registry file."
 )
+CLIENT_COMPACTS = "Sent with as much of its history as fits: the client compacts it itself (%s)."
 STORED_HISTORY = "Not compacted: a part of the conversation is stored at the upstream."
 
 
@@ -30,10 +31,13 @@ def record_result(record: RequestRecord, result: CompactionResult) -> None:
     record.is_break = result.is_break
     record.messages_after = len(result.conversation)
     record.tokens_after = result.token_count.tokens
+    record.checkpoint = result.history_id
     record.unfit = result.unfit or record.unfit
     record.summary_wait_seconds += result.waited_seconds
     if result.reason:
         record.explain(result.reason)
+    if result.client:
+        record.explain(CLIENT_COMPACTS % result.client, warns=False)
     for notice in result.notices:
         log(notice, request_id=record.request_id, mode=record.mode)
     for failure in result.failures:

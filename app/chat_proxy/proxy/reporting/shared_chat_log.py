@@ -42,7 +42,7 @@ class Head(NamedTuple):
     written: int
     at: float
     started: float
-    totals: Mapping[str, int]
+    totals: Mapping[str, Any]
 
 
 class SharedChatLog:

@@ -12,12 +12,12 @@ import orjson
 from chat_proxy.proxy.reporting.chat_log import ChatLog
 from chat_proxy.routes.ops import Operations
 from chat_proxy.telemetry.chat_history import Row
-from chat_proxy.telemetry.totals import by_model
 
 # Viewers look a little less often, each at its own time.
 FRESH_SECONDS = 0.35
 # For viewers that were late; one that missed more gets all rows again.
 KEPT_UPDATES = 8
+SHOWN_MODELS = 20
 
 Document = dict[str, Any]
 
@@ -33,15 +33,18 @@ class Snapshots:
     def snapshot(self) -> Document:
         """Return the latest chats of all processes, their totals, and the state of this one."""
         rows = self.chat_log.history.rows()
-        return {"rows": rows, **self.figures(rows)}
+        return {"rows": rows, **self.figures()}
 
-    def figures(self, rows: list[Row]) -> Document:
+    def figures(self) -> Document:
         """Return the totals, the models and the state."""
         history = self.chat_log.history
+        totals = history.totals
+        document = totals.document()
+        del document["models"]
         return {
-            "totals": history.totals.document(),
+            "totals": document,
             "since": history.since,
-            "models": by_model(rows),
+            "models": totals.by_model()[:SHOWN_MODELS],
             "state": self.state(),
         }
 
@@ -91,7 +94,7 @@ class Feed:
             return
         for row in new:
             self._seen[row["worker"]] = max(row["number"], self._seen.get(row["worker"], -1))
-        self._rows, self._figures, self._whole = rows, self._snapshots.figures(rows), None
+        self._rows, self._figures, self._whole = rows, self._snapshots.figures(), None
         self._updates.append(event_of({"rows": new, **self._figures}))
         self.number += 1
 

@@ -73,7 +73,7 @@ export function drawTimeline(rows) {
 }
 
 export function drawLatest(rows) {
-  const latest = rows.filter((row) => row.tokens[0] !== null).slice(-LATEST);
+  const latest = rows.filter((row) => row.tokens[0] !== null && !row.command).slice(-LATEST);
   const data = [latest.map((_, index) => index), latest.map((row) => row.tokens[0]), latest.map((row) => Math.min(row.tokens[0], row.tokens[1] ?? row.tokens[0]))];
   const bars = uPlot.paths.bars({ size: [0.7, 26], radius: 0.15 });
   const bar = (name) => ({ stroke: colour(name), fill: colour(name), width: 0, paths: bars, points: { show: false } });

@@ -9,7 +9,7 @@ let chosen = null;
 function groups(rows) {
   const found = new Map();
   for (const row of rows) {
-    if (!row.conversation || row.tokens[0] === null) continue;
+    if (!row.conversation || row.tokens[0] === null || row.command) continue;
     if (!found.has(row.conversation)) found.set(row.conversation, []);
     found.get(row.conversation).push(row);
   }

@@ -2,13 +2,15 @@
 
 import { byId, chip, el } from "./dom.js";
 import { count, duration, exact, outcomeOf, stageName, time } from "./format.js";
+import { picture } from "./picture.js";
 import { ask } from "./stream.js";
 
 function facts(row) {
   const [before, after] = row.tokens;
   const told = {
-    Model: row.model || "(no model)", API: row.wire || "chat", Time: time(row.at), Status: `${row.status} ${row.code}`, Outcome: outcomeOf(row)[0],
+    Model: row.model || "(no model)", API: row.wire || "chat", ...(row.command ? { Command: `${row.command}, answered by the proxy` } : {}), Time: time(row.at), Status: `${row.status} ${row.code}`, Outcome: outcomeOf(row)[0],
     Tokens: before === null ? "not measured" : `${exact(before)} → ${exact(after)}`,
+    Messages: row.tokens[0] === null ? "–" : `${exact(row.messages[0])} → ${exact(row.messages[1])}`,
     "Model's own count": row.prompt_tokens ? `${exact(row.prompt_tokens)} (${exact(row.cached_tokens)} cached)` : "not told",
     Window: row.window ? `${exact(row.window)} (${row.window_source})` : "unknown",
     "In the proxy": duration(row.proxy_ms), "Waited for a summary": row.summary_wait_ms ? duration(row.summary_wait_ms) : "–",
@@ -77,7 +79,7 @@ export async function showDetail(row) {
     return;
   }
   const words = detail.shows_text ? null : el("p", { class: "note" }, "Structure only. CHAT_PROXY_DASHBOARD_SHOW_TEXT=true shows the text too.");
-  body.append(stages(detail), el("div", { class: "sides" },
+  body.append(picture(detail), stages(detail), el("div", { class: "sides" },
     side("From the client", detail.before, detail.messages[0]), side("Sent", detail.after ?? detail.before, detail.messages[1])));
   if (words) body.append(words);
 }

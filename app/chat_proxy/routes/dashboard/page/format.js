@@ -31,7 +31,14 @@ export const count = (number, one, many = `${one}s`) => `${exact(number)} ${numb
 
 export const stageName = (stage) => stage.replaceAll("_", " ");
 
+function commandOutcome(row) {
+  if (row.compaction === "failed-open") return ["no summary written", "bad"];
+  const words = { built: ["summary written", "good"], reused: ["summary there already", "good"] };
+  return words[row.compaction] ?? ["nothing to fold", ""];
+}
+
 export function outcomeOf(row) {
+  if (row.command) return commandOutcome(row);
   if (row.tokens[0] === null && row.upstream_ms === null) return ["not sent", ""];
   if (row.mode !== "off" && row.compaction === "off") return ["history at the upstream", ""];
   if (row.tokens[0] === null) return row.mode === "off" ? ["off", ""] : ["not measured", "warn"];

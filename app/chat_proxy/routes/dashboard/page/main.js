@@ -27,7 +27,7 @@ function onDocument(document) {
   showTotals(document.totals);
   showState(document.state, document.since);
   showModels(document.models);
-  showStages(rows);
+  showStages(document.totals.stages);
   addRequests(fresh);
   showCharts();
 }

@@ -14,7 +14,8 @@ function line(model) {
   const window = model.window ? short(model.window) : chip("unknown", "warn");
   return el("tr", {},
     el("td", { title: model.model }, model.model || "(no model)"),
-    el("td", { class: "number" }, exact(model.chats)),
+    el("td", {}, model.wire),
+    el("td", { class: "number", title: `${exact(model.changed)} changed` }, exact(model.chats)),
     el("td", { class: "number", title: model.window_source }, window),
     el("td", { class: "number" }, short(model.saved)),
     el("td", { class: "number" }, estimate(model)));
@@ -26,11 +27,10 @@ function bar(share) {
   return line;
 }
 
-export function showStages(rows) {
-  const found = new Map();
-  for (const row of rows) for (const stage of row.stages) found.set(stage, (found.get(stage) ?? 0) + 1);
-  const most = Math.max(...found.values());
-  const lines = [...found].sort((one, other) => other[1] - one[1]).flatMap(([stage, number]) =>
+export function showStages(stages) {
+  const found = Object.entries(stages);
+  const most = Math.max(...found.map(([, number]) => number));
+  const lines = found.sort((one, other) => other[1] - one[1]).flatMap(([stage, number]) =>
     [el("span", {}, stageName(stage)), bar(number / most), el("span", { class: "number" }, exact(number))]);
   byId("stages").replaceChildren(...(lines.length ? lines : [el("span", { class: "soft" }, "no stage has changed anything yet")]));
 }

@@ -1,7 +1,7 @@
 // The list of chats, the newest first; new ones are put on top so that nothing moves under a hand.
 
 import { byId, chip, el } from "./dom.js";
-import { duration, exact, isTrouble, outcomeOf, short, stageName, time } from "./format.js";
+import { count, duration, exact, isTrouble, outcomeOf, short, stageName, time } from "./format.js";
 
 const SHOWN = 100;
 const WAITS = "in the proxy itself · for a summary · from the call of the model until its answer began";
@@ -58,16 +58,21 @@ function done(row) {
   const isTold = (stage) => stage === "summary" && row.tokens[0] !== null;
   const chips = [chip(words, kind)];
   if (row.wire && row.wire !== "chat") chips.unshift(chip(row.wire, "", "the API of the request"));
-  if (row.is_break) chips.push(chip("▼ compacted", "warn"));
+  if (row.command) chips.unshift(chip(row.command, "accent", "a command, answered by the proxy"));
+  else if (row.is_break) chips.push(chip("▼ compacted", "warn"));
+  if (row.command && row.stages.length) chips.push(chip(`${exact(row.messages[0])} → ${count(row.messages[1], "message")}`));
   chips.push(...row.stages.filter((stage) => !isTold(stage)).map((stage) => chip(stageName(stage))));
   if (row.replays) chips.push(chip(`${row.replays} × too long`, "warn"));
+  if (row.recalls?.[0]) chips.push(chip(`${row.recalls[0]} × recalled`));
   chips.push(...row.failed_stages.map((stage) => chip(`${stageName(stage)} failed`, "bad")));
   return el("span", { class: "done" }, ...chips);
 }
 
 function waits(row) {
-  const waited = row.summary_wait_ms ? ` · summary ${duration(row.summary_wait_ms)}` : "";
-  return el("span", { class: "wait", title: WAITS }, `proxy ${duration(row.proxy_ms)}${waited} · model ${duration(row.upstream_ms)}`);
+  const parts = row.command ? [] : [["proxy", row.proxy_ms], ["model", row.upstream_ms]];
+  if (row.summary_wait_ms) parts.splice(row.command ? 0 : 1, 0, ["summary", row.summary_wait_ms]);
+  const told = parts.flatMap(([name, ms]) => [" · ", el("span", {}, `${name} ${duration(ms)}`)]);
+  return el("span", { class: "wait", title: WAITS }, ...told.slice(1));
 }
 
 function status(row) {

@@ -1,7 +1,7 @@
 // The totals, and the chips that say how the proxy is.
 
 import { byId, chip, el } from "./dom.js";
-import { count, date, exact, percent, short } from "./format.js";
+import { count, date, duration, exact, percent, short } from "./format.js";
 
 function tile(label, value, sub, kind = "") {
   return el("div", { class: "tile" },
@@ -35,12 +35,24 @@ function leftTile(totals) {
   return tile("Chats left unguarded", exact(left), parts.join(", ") || "every chat was measured against a window", left ? "warn" : "");
 }
 
+function waitTile(totals) {
+  if (!totals.waits) return tile("Waits for summaries", "0", "no chat had to wait");
+  return tile("Waits for summaries", exact(totals.waits), `${duration(totals.waited_ms / totals.waits)} each, on average`);
+}
+
+function chatsTile(totals) {
+  const parts = [`${exact(totals.changed)} changed`, `${exact(totals.failed)} failed`];
+  if (totals.commands) parts.push(`${exact(totals.commands)}\u00a0×\u00a0/compact`);
+  return tile("Chats", exact(totals.chats), parts.join(", "));
+}
+
 export function showTotals(totals) {
   byId("tiles").replaceChildren(
     savedTile(totals),
-    tile("Chats", exact(totals.chats), `${exact(totals.changed)} changed, ${exact(totals.failed)} failed`),
+    chatsTile(totals),
     tile("Compactions", exact(totals.compactions), totals.replays ? `${count(totals.replays, "replay")} after “too long”` : "each starts a new prefix"),
     reuseTile(totals),
+    waitTile(totals),
     leftTile(totals));
 }
 
