@@ -14,28 +14,33 @@ from chat_proxy.cli.serve import listen, serve
 from chat_proxy.config.environment import read_settings
 from chat_proxy.config.settings import Settings
 from chat_proxy.demo.model.model import DemoModel
-from chat_proxy.demo.story.tell import Stage, run_story
+from chat_proxy.demo.model.template import IMAGE_TOKENS
+from chat_proxy.demo.real.model import NAME, WINDOW, running_real_model
+from chat_proxy.demo.story.tell import MODEL, Stage, run_story
 from chat_proxy.errors import BadConfiguration
 
 CLOSED = -1
 THREAD_END_SECONDS = 2.0
 BYTES_PER_WINDOW_TOKEN = 1
+WINDOWS = {False: 4_096, True: WINDOW}
+"""The window of the demo model, and of the real one."""
 
 WHAT_TO_TRY = """\
-chat-proxy demo: a {window}-token demo model behind the proxy at {url}
+chat-proxy demo: a {window}-token {kind} model behind the proxy at
+{url}
 
 Try, in another terminal:
 
-  curl {url}/chat/completions -H 'content-type: application/json' \\
-    -d '{{"model": "demo", "messages": [{{"role": "user", "content": "Hello!"}}]}}'
-
-  curl -N {url}/chat/completions -H 'content-type: application/json' \\
-    -d '{{"model": "demo", "stream": true, "messages": [{{"role": "user", "content": "Hello!"}}]}}'
+  curl {url}/chat/completions \\
+    -H 'content-type: application/json' \\
+    -d '{{"model": "{model}", "stream": true,
+         "messages": [{{"role": "user", "content": "Hello!"}}]}}'
 
   python -c 'from openai import OpenAI
 client = OpenAI(base_url="{url}", api_key="anything")
 for chunk in client.chat.completions.create(
-    model="demo", stream=True, messages=[{{"role": "user", "content": "Hello!"}}]
+    model="{model}", stream=True,
+    messages=[{{"role": "user", "content": "Hello!"}}]
 ):
     print(chunk.choices[0].delta.content or "", end="", flush=True)'
 
@@ -49,26 +54,36 @@ Ctrl-C stops it.
 
 def run(options: Namespace) -> int:
     """Run the command."""
-    if options.window < 1:
-        raise BadConfiguration(f"--window {options.window}: must be at least 1")
-    return run_demo(read_settings(env_file=None), options.window, story=options.story)
+    window = WINDOWS[options.real] if options.window is None else options.window
+    if window < 1:
+        raise BadConfiguration(f"--window {window}: must be at least 1")
+    settings = read_settings(env_file=None)
+    return run_demo(settings, window, story=options.story, is_real=options.real)
 
 
-def run_demo(settings: Settings, window: int, *, story: bool | None = None) -> int:
-    """Serve the demo model and the proxy in front of it until Ctrl-C.
+def run_demo(
+    settings: Settings, window: int, *, story: bool | None = None, is_real: bool = False
+) -> int:
+    """Serve the demo model, or a real one, and the proxy in front of it until Ctrl-C.
 
     The story is shown meanwhile if `story` is true, or if it is None and stdout is a terminal.
     """
-    listener = listen(settings.server.host, settings.server.port)
-    host, port = listener.getsockname()[:2]
-    root = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    with running_model(DemoModel(window)) as model_url:
-        sys.stdout.write(WHAT_TO_TRY.format(window=window, url=f"{root}/v1", root=root))
+    with running_real_model(window) if is_real else running_model(DemoModel(window)) as model_url:
+        listener = listen(settings.server.host, settings.server.port)
+        host, port = listener.getsockname()[:2]
+        root = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        stage = stage_of(settings, root, window, NAME if is_real else MODEL)
+        kind = "real" if is_real else "demo"
+        sys.stdout.write(
+            WHAT_TO_TRY.format(
+                window=window, kind=kind, model=stage.model, url=f"{root}/v1", root=root
+            )
+        )
         sys.stdout.flush()
         chosen = for_demo(settings, model_url)
         if not (sys.stdout.isatty() if story is None else story):
             return serve(chosen, {}, listener, is_announced=False)
-        story_thread = start_story(stage_of(settings, root, window), listener)
+        story_thread = start_story(stage, listener)
         try:
             return serve(for_story(chosen, window), {}, listener, is_announced=False)
         finally:
@@ -83,6 +98,10 @@ def for_demo(settings: Settings, model_url: str) -> Settings:
     store = settings.store.model_copy(update={"url": "memory:"})
     archive = settings.archive.model_copy(update={"files": False})
     sections = {"upstream": upstream, "registry": registry, "store": store, "archive": archive}
+    if "image_token_estimate" not in settings.media.model_fields_set:
+        # As an operator would set it who knows the model: no count has to be corrected later.
+        media = settings.media.model_copy(update={"image_token_estimate": IMAGE_TOKENS})
+        return settings.model_copy(update={**sections, "media": media})
     return settings.model_copy(update=sections)
 
 
@@ -97,11 +116,11 @@ def for_story(settings: Settings, window: int) -> Settings:
     return settings.model_copy(update={"tools": tools, "log": log})
 
 
-def stage_of(settings: Settings, root: str, window: int) -> Stage:
-    """Return the address, the key and the window that the story uses."""
+def stage_of(settings: Settings, root: str, window: int, model: str = MODEL) -> Stage:
+    """Return the address, the key, the window and the model that the story uses."""
     keys = settings.auth.keys
     api_key = keys[0].get_secret_value() if keys else "anything"
-    return Stage(root, api_key, window, has_dashboard=settings.dashboard.enabled)
+    return Stage(root, api_key, window, settings.dashboard.enabled, model)
 
 
 def start_story(stage: Stage, listener: socket) -> threading.Thread:

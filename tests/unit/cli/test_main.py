@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from chat_proxy.cli import main as cli
 from chat_proxy.cli.check_config import effective
 from chat_proxy.config.documented import written
 from chat_proxy.config.settings import PREFIX
+from tests.support.clock import own_seconds_to_end
 from tests.support.command import ask, run_command, running_command
 from tests.support.fake_model import Line, Received, answer_json, fake_model, polite
 from tests.support.live import settings
@@ -225,10 +225,9 @@ async def test_the_demo_answers_curl_and_the_sdk_and_stops_at_once() -> None:
                 chunk.choices[0].delta.content or "" async for chunk in chunks if chunk.choices
             ]
             models = [model.id async for model in client.models.list()]
-        began = time.monotonic()
         command.process.send_signal(signal.SIGINT)
+        seconds = await own_seconds_to_end(command.process)
         code = await command.ended()
-        seconds = time.monotonic() - began
 
     assert whole.json()["choices"][0]["message"]["content"]
     assert stream.text.endswith("data: [DONE]\n\n")

@@ -23,7 +23,7 @@ from tests.support.live import settings
 
 
 @contextmanager
-def terminated(when: object, seconds: float = 20) -> Iterator[None]:
+def terminated(when: object, seconds: float = 60) -> Iterator[None]:
     """Send SIGTERM to this process as soon as the condition holds."""
 
     def wait_and_send() -> None:

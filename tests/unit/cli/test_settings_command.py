@@ -75,4 +75,7 @@ def test_settings_without_a_section_come_first() -> None:
     first, second, *_ = documented_sections()
 
     assert (first.name, second.name) == ("", "server")
-    assert [setting.name for setting in first.settings] == ["CHAT_PROXY_MODE"]
+    assert [setting.name for setting in first.settings] == [
+        "CHAT_PROXY_MODE",
+        "CHAT_PROXY_CONTRACTS",
+    ]

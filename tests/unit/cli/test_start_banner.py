@@ -91,7 +91,7 @@ async def test_on_a_terminal_it_is_a_block() -> None:
             "serve", UPSTREAM_BASE_URL=model.url, STORE_URL="memory:", LOG_FORMAT="text"
         ) as command,
     ):
-        await eventually(lambda: any("dashboard" in line for line in command.err), seconds=30)
+        await eventually(lambda: any("dashboard" in line for line in command.err))
         told = "".join(command.err)
 
     assert f"chat-proxy {__version__} at http://127.0.0.1:" in told

@@ -11,6 +11,8 @@ TOKEN = re.compile(r"\s?\w{1,4}|\s?[^\w\s]|\s{1,64}")
 LONGEST_TOKEN_CHARACTERS = 64
 MESSAGE_TOKENS = 4
 REPLY_TOKENS = 3
+TOOLS_TOKENS = 110
+"""The words that a chat template puts around tools, as those of common models do."""
 IMAGE_TOKENS = 576
 OTHER_PART_TOKENS = 64
 
@@ -41,9 +43,11 @@ def count(text: str) -> int:
 def measure(messages: Iterable[Message], tools: Iterable[str], window: int) -> PromptSize:
     """Count the tokens of a prompt, or raise DemoError if its characters alone are too many."""
     messages = tuple(messages)
-    texts = [*(text for message in messages for text in texts_in(message)), *tools]
+    described = tuple(tools)
+    texts = [*(text for message in messages for text in texts_in(message)), *described]
     refuse_too_many_characters(sum(map(len, texts)), window)
     overhead = REPLY_TOKENS + MESSAGE_TOKENS * len(messages)
+    overhead += TOOLS_TOKENS if described else 0
     return PromptSize(overhead + sum(map(count, texts)), sum(map(media_tokens, messages)))
 
 

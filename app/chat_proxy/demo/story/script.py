@@ -38,6 +38,7 @@ class Turn:
     says: str
     log_lines: int = 0
     shows: int = 0
+    path: str = ""
 
     def message(self) -> dict[str, object]:
         """Return the user message."""
@@ -73,7 +74,19 @@ def turns(window: int) -> Iterator[Turn]:
 
 def _reading(path: str, lines: int) -> Turn:
     says = f'Call {TOOL_NAME} on "{path}" and tell me what you see there.'
-    return Turn(f"read {path}", says, log_lines=lines)
+    return Turn(f"read {path.rpartition('/')[2]}", says, log_lines=lines, path=path)
+
+
+def plain_turns(window: int) -> Iterator[Turn]:
+    """Yield the turns for a model that calls no tools and sees no images: logs are pasted."""
+    lines = max(2, window // WINDOW_PER_LINE)
+    for turn in turns(window):
+        if turn.path:
+            pasted = log_of(turn.path, min(lines, turn.log_lines))
+            says = f"This is {turn.path}. What do you see there?\n\n{pasted}"
+            yield Turn(turn.short, says)
+        elif not turn.shows:
+            yield turn
 
 
 def log_of(path: str, lines: int) -> str:

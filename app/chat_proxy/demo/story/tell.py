@@ -12,12 +12,12 @@ from typing import Any, Protocol, TextIO
 import httpx
 
 from chat_proxy.demo.model.messages import as_dict, as_list, as_text, read_call
-from chat_proxy.demo.story.script import SYSTEM, TOOLS, Turn, log_of, turns
+from chat_proxy.demo.story.script import SYSTEM, TOOLS, Turn, log_of, plain_turns, turns
 from chat_proxy.demo.story.table import Table, Told
 
 MODEL = "demo"
 MAX_TOKENS = 40
-REQUEST_SECONDS = 60.0
+REQUEST_SECONDS = 300.0
 LOOK_SECONDS = 0.1
 
 
@@ -99,21 +99,25 @@ class Stage:
     api_key: str
     window: int
     has_dashboard: bool = True
+    model: str = MODEL
 
 
 class Story:
     """A conversation that grows turn by turn, like the history of a client."""
 
-    def __init__(self, client: Client, table: Table, window: int) -> None:
+    def __init__(self, client: Client, table: Table, window: int, model: str = MODEL) -> None:
         self._client = client
         self._table = table
         self._window = window
+        is_demo = model == MODEL
+        self._turns = turns(window) if is_demo else plain_turns(window)
+        self._fields: dict[str, Any] = {"model": model, **({"tools": TOOLS} if is_demo else {})}
         self._messages: list[dict[str, object]] = [{"role": "system", "content": SYSTEM}]
 
     async def tell(self) -> None:
         """Send all turns."""
         self._table.begin(self._window)
-        for number, turn in enumerate(turns(self._window), 1):
+        for number, turn in enumerate(self._turns, 1):
             self._messages.append(turn.message())
             await self._answer(number, turn.short)
             if self._run_tools(turn):
@@ -124,8 +128,8 @@ class Story:
         """Send the whole history, as clients do, and append the answer to it."""
         self._table.waiting(number, what)
         started = time.perf_counter()
-        fields = {"model": MODEL, "messages": self._messages, "tools": TOOLS}
-        reply = await self._client.ask({**fields, "max_tokens": MAX_TOKENS})
+        fields = {**self._fields, "messages": self._messages, "max_tokens": MAX_TOKENS}
+        reply = await self._client.ask(fields)
         seconds = time.perf_counter() - started
         self._table.answered(number, what, Told.by(reply.headers), seconds)
         self._messages.append({k: v for k, v in reply.message.items() if v is not None})
@@ -166,7 +170,7 @@ async def _tell(stage: Stage, table: Table) -> None:
     async with httpx.AsyncClient(trust_env=False, timeout=REQUEST_SECONDS) as http:
         await _wait_for(stage, http)
         client = make_client(f"{stage.root}/v1", stage.api_key, http)
-        await Story(client, table, stage.window).tell()
+        await Story(client, table, stage.window, stage.model).tell()
     if stage.has_dashboard:
         table.say(f"See all requests on {stage.root}/dashboard")
     table.say("The proxy stays up; Ctrl-C stops it.")

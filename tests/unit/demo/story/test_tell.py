@@ -17,10 +17,12 @@ from typing import Any
 import httpx
 import pytest
 
-from chat_proxy.cli.demo import for_demo, for_story, run_demo, running_model, stage_of
+from chat_proxy.cli.demo import WHAT_TO_TRY, for_demo, for_story, run_demo, running_model, stage_of
 from chat_proxy.demo.model.model import DemoModel
-from chat_proxy.demo.story.script import log_of, png_url, turns
-from chat_proxy.demo.story.table import Table, Told
+from chat_proxy.demo.model.template import IMAGE_TOKENS
+from chat_proxy.demo.real.model import NAME
+from chat_proxy.demo.story.script import log_of, plain_turns, png_url, turns
+from chat_proxy.demo.story.table import Table, Told, done_in, figure, fitted
 from chat_proxy.demo.story.tell import (
     PlainClient,
     Reply,
@@ -33,6 +35,7 @@ from chat_proxy.demo.story.tell import (
 )
 from chat_proxy.telemetry.logs import configure_logging
 from chat_proxy.tokens.images.size import image_size
+from tests.support.clock import own_seconds_to_end, own_time
 from tests.support.command import ROOT, environment
 from tests.support.live import running_proxy, settings
 
@@ -74,7 +77,8 @@ class CutOff:
 async def stage(window: int = WINDOW, **options: Any) -> AsyncIterator[Stage]:
     """The proxy in front of a demo model that speaks without pauses."""
     with running_model(DemoModel(window, words_per_second=0)) as url:
-        async with running_proxy(url, tools={"max_bytes": WINDOW}) as proxy:
+        media = {"image_token_estimate": IMAGE_TOKENS}
+        async with running_proxy(url, tools={"max_bytes": window}, media=media) as proxy:
             yield Stage(proxy.url, "anything", window, **options)
 
 
@@ -87,6 +91,10 @@ async def told(where: Stage, is_up: Callable[[], bool] = lambda: True) -> str:
 
 def without_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
+
+
+def is_figure(word: str) -> bool:
+    return word.replace(",", "").isdigit()
 
 
 def rows_of(said: str) -> list[list[str]]:
@@ -108,13 +116,41 @@ async def test_every_kind_of_compaction_is_in_the_story(
 
     rows = rows_of(said)
     assert 20 <= len(rows) <= 30
-    assert {"none", "trimmed", "reused"} <= {row[row.index("->") + 2] for row in rows}
-    stages = {stage for row in rows for stage in row[-1].split("+")}
-    assert {"truncate", "age", "summary", "limit_vision"} <= stages
+    done = {word for row in rows for word in row[-1].split("+")}
+    assert {"none", "cut", "aged", "reused", "vision"} <= done
     assert f"\n{len(rows)} requests: " in said
     assert said.endswith(
         f"See all requests on {where.root}/dashboard\nThe proxy stays up; Ctrl-C stops it.\n"
     )
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("window", [2048, WINDOW, 16_384])
+async def test_the_counts_grow_with_the_chat_and_each_row_has_its_own_savings(window: int) -> None:
+    """A count that falls while a chat grows looks like a mistake, even if it corrects one."""
+    async with stage(window) as where:
+        said = await told(where)
+
+    figures = [
+        [int(word.replace(",", "")) for word in row if is_figure(word)] for row in rows_of(said)
+    ]
+    before, sent, saved = zip(*(row[-3:] for row in figures), strict=True)
+    assert list(before) == sorted(before)
+    assert [was - now for was, now in zip(before, sent, strict=True)] == list(saved)
+    assert f"{sum(before):,} tokens received, {sum(sent):,} sent." in said
+    assert f"Saved in all: {sum(saved):,} tokens" in said
+
+
+@pytest.mark.anyio
+async def test_no_line_is_wider_than_a_small_terminal() -> None:
+    async with stage() as where:
+        said = await told(where)
+
+    assert max(map(len, said.splitlines())) <= 80
+    what_to_try = WHAT_TO_TRY.format(
+        window=WINDOW, kind="demo", model=NAME, url="http://127.0.0.1:65535/v1", root="http://x"
+    )
+    assert max(map(len, what_to_try.splitlines())) <= 80
 
 
 @pytest.mark.anyio
@@ -167,13 +203,13 @@ async def test_what_fails_because_the_proxy_stops_is_not_told() -> None:
 
 @pytest.mark.anyio
 async def test_a_running_request_is_let_go_when_the_proxy_stops() -> None:
-    began = time.monotonic()
+    began, began_own = time.monotonic(), own_time()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = Stage(f"http://127.0.0.1:{silent.getsockname()[1]}", "anything", WINDOW)
         said = await told(where, lambda: time.monotonic() - began < 0.3)
 
     assert said == ""
-    assert time.monotonic() - began < 2
+    assert own_time() - began_own < 2
 
 
 @pytest.mark.anyio
@@ -230,13 +266,38 @@ def test_on_a_terminal_a_request_shows_while_it_runs_and_news_stand_out() -> Non
     running, first, second = out.getvalue().removesuffix("\n").split("\r\x1b[K")
     assert running.split() == ["3", "a", "question", "..."]
     assert first.startswith("\x1b[1m")
-    assert first.endswith("6,500  1,500  truncate+summary\x1b[0m\n")
+    assert first.endswith(" 9,000 ->   2,500   6,500  1.5 s built+cut\x1b[0m\n")
     assert "\x1b" not in second
-    assert second.endswith(" 13,000    100  truncate+summary")
+    assert second.endswith(" 9,000 ->   2,500   6,500  0.1 s built+cut")
 
 
 def test_a_request_the_proxy_says_nothing_about_has_no_tokens() -> None:
-    assert Told.by({}) == Told(0, 0, "-", "")
+    assert Told.by({}) == Told(0, 0, ("-",))
+
+
+def test_words_that_do_not_fit_are_left_out_whole() -> None:
+    assert fitted(("reused", "cut", "aged"), 15) == "reused+cut+aged"
+    assert fitted(("reused", "cut", "aged"), 14) == "reused+cut+.."
+    assert fitted(("reused",), 3) == ".."
+
+
+def test_figures_stay_short() -> None:
+    assert [figure(it) for it in (7, 999_999, 12_345_678)] == ["7", "999,999", "12.3M"]
+
+
+@pytest.mark.parametrize("compaction", ["built", "failed-open"])
+def test_the_widest_row_fits(compaction: str) -> None:
+    stages = "limit_vision_history,truncate_tool_output,age_tool_output,age_media,strip_media"
+    out = io.StringIO()
+
+    Table(out).answered(
+        19,
+        "a question about it",
+        Told(999_999, 888_888, done_in(compaction, stages.split(","))),
+        99.9,
+    )
+
+    assert len(out.getvalue().rstrip()) <= 80
 
 
 # the script
@@ -249,6 +310,14 @@ def test_the_story_is_the_same_each_time_and_grows_with_the_window() -> None:
     assert [turn.says for turn in small] == [turn.says for turn in large]
     assert max(turn.log_lines for turn in large) > max(turn.log_lines for turn in small)
     assert log_of("a.log", 61).splitlines()[60].startswith("10:01:00 a.log request 60")
+
+
+def test_a_plain_model_gets_the_logs_as_text_and_no_images() -> None:
+    found = list(plain_turns(2_048))
+
+    assert all(isinstance(turn.message()["content"], str) for turn in found)
+    assert not any(turn.log_lines for turn in found)
+    assert sum("took" in turn.says for turn in found) >= 10
 
 
 def test_its_images_are_images() -> None:
@@ -342,13 +411,12 @@ async def test_on_a_terminal_the_demo_tells_its_story_and_stops_at_once() -> Non
     said = b""
     while b" -> " not in said:
         said += await asyncio.to_thread(os.read, ours, 4096)
-    began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, err = await process.communicate()
+    (_, err), seconds = await asyncio.gather(process.communicate(), own_seconds_to_end(process))
     os.close(ours)
 
     assert process.returncode == 0
-    assert time.monotonic() - began < 2
+    assert seconds < 2
     assert b"Ctrl-C stops it." in said
     messages = [json.loads(line)["message"] for line in err.splitlines()]
     assert messages[-1] == "server stopped"
