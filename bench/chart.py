@@ -1,4 +1,4 @@
-"""Line charts as SVG, without a library: both axes logarithmic, one colour for each line."""
+"""Line charts as SVG, without a library: one colour for each line, axes logarithmic or not."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,24 +9,30 @@ Points = Sequence[tuple[float, float]]
 
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 80, 20, 48, 60
-COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#475569")
+STEPS = 5
+COLOURS = (
+    *("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#475569"),
+    *("#0891b2", "#be185d", "#65a30d"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What a chart shows; values must be positive."""
+    """What a chart shows; on logarithmic axes values must be positive."""
 
     title: str
     x_label: str
     y_label: str
     lines: Mapping[str, Points]
+    is_linear: bool = False
 
     def svg(self) -> str:
         """Return the chart."""
-        x_scale = _Scale(
+        scale = _LinearScale if self.is_linear else _Scale
+        x_scale = scale(
             [x for points in self.lines.values() for x, _ in points], LEFT, WIDTH - RIGHT
         )
-        y_scale = _Scale(
+        y_scale = scale(
             [y for points in self.lines.values() for _, y in points], HEIGHT - BOTTOM, TOP
         )
         parts = [
@@ -61,6 +67,27 @@ class _Scale:
     @property
     def marks(self) -> list[float]:
         return [10.0**power for power in range(self._low, self._high + 1)]
+
+
+class _LinearScale(_Scale):
+    """Maps values to places in proportion, by five or so steps of a round number."""
+
+    def __init__(self, values: Sequence[float], start: float, end: float) -> None:
+        span = (max(values) - min(values)) or 1.0
+        power = 10.0 ** floor(log10(span / STEPS))
+        self._step = next(it * power for it in (1, 2, 5, 10) if it * power >= span / STEPS)
+        self._low = floor(min(values) / self._step)
+        self._high = max(self._low + 1, ceil(max(values) / self._step))
+        self._start = start
+        self._end = end
+
+    def at(self, value: float) -> float:
+        share = (value / self._step - self._low) / (self._high - self._low)
+        return round(self._start + share * (self._end - self._start), 1)
+
+    @property
+    def marks(self) -> list[float]:
+        return [number * self._step for number in range(self._low, self._high + 1)]
 
 
 def _grid(x_scale: _Scale, y_scale: _Scale) -> Iterator[str]:

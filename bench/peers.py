@@ -1,4 +1,4 @@
-"""Three gateways of the field, in environments of their own under `bench/.peers/`.
+"""Four gateways of the field, in environments of their own under `bench/.peers/`.
 
 The versions are fixed: a figure means nothing without them, and a new release is not run unseen.
 """
@@ -14,14 +14,16 @@ from bench.contenders import Contender, Place
 from bench.payloads import MODEL
 from bench.servers import Launch
 
-LITELLM, PORTKEY, HEADROOM = "LiteLLM", "Portkey", "headroom"
+LITELLM, PORTKEY, HEADROOM, AGENTIC_API = "LiteLLM", "Portkey", "headroom", "agentic-api"
 LITELLM_VERSION, PORTKEY_VERSION, HEADROOM_VERSION = "1.106.2", "1.15.2", "0.42.0"
+AGENTIC_API_VERSION = "0.9.0"
 INSTALL_SECONDS = 900
 
 _FOLDER = Path(__file__).resolve().parent / ".peers"
 _LITELLM = _FOLDER / f"litellm-{LITELLM_VERSION}"
 _PORTKEY = _FOLDER / f"portkey-{PORTKEY_VERSION}"
 _HEADROOM = _FOLDER / f"headroom-{HEADROOM_VERSION}"
+_AGENTIC_API = _FOLDER / f"agentic-api-{AGENTIC_API_VERSION}"
 _PORTKEY_START = _PORTKEY / "node_modules/@portkey-ai/gateway/build/start-server.js"
 # From 1.14.2 on every stream fails, "TypeError: immutable": Portkey-AI/gateway issue 1389.
 _PORTKEY_PACKAGE = json.dumps(
@@ -69,6 +71,12 @@ def install_headroom() -> Contender:
     return Contender(HEADROOM, HEADROOM_VERSION, launch_headroom)
 
 
+def install_agentic_api() -> Contender:
+    """Return the vLLM project's gateway, installed on first use."""
+    _install_from_pypi(_AGENTIC_API, f"agentic-api=={AGENTIC_API_VERSION}")
+    return Contender(AGENTIC_API, AGENTIC_API_VERSION, launch_agentic_api)
+
+
 def install_portkey() -> Contender:
     """Return the Portkey gateway, installed on first use."""
     npm = shutil.which("npm")
@@ -81,10 +89,15 @@ def install_portkey() -> Contender:
     return Contender(PORTKEY, PORTKEY_VERSION, launch_portkey)
 
 
-def launch_litellm(place: Place) -> Launch:
-    """Start LiteLLM with one worker, one model, no database and no request logs."""
+def launch_litellm(
+    place: Place, model: str = MODEL, provider: str = "openai", summary_model: str | None = None
+) -> Launch:
+    """Start LiteLLM with one worker, no database and no request logs."""
     config = place.folder / f"litellm-{place.port}.yaml"
-    config.write_text(_litellm_config(place))
+    config.write_text(_litellm_config(place, [model, *filter(None, [summary_model])], provider))
+    if summary_model:
+        with config.open("a") as settings:
+            settings.write(f"  context_management_summary_model: {summary_model}\n")
     logs = place.folder / f"litellm-{place.port}-logs.json"
     logs.write_text(_NO_ACCESS_LOG)
     key = f"sk-{secrets.token_hex(32)}"  # it does not start without one
@@ -139,14 +152,35 @@ def launch_headroom(place: Place, *options: str) -> Launch:
     )
 
 
-def _litellm_config(place: Place) -> str:
-    return f"""
-model_list:
-  - model_name: {MODEL}
+def launch_agentic_api(place: Place) -> Launch:
+    """Start the vLLM project's gateway; its conversations are kept in memory."""
+    address = ["--gateway-host", "127.0.0.1", "--gateway-port", str(place.port)]
+    upstream = ["--llm-api-base", place.upstream_url, "--llm-ready-interval-s", "1"]
+    return Launch(
+        [
+            str(_AGENTIC_API / "bin/agentic-server"),
+            *address,
+            *upstream,
+            "--db-url",
+            "sqlite::memory:",
+        ],
+        place.port,
+        ready_path="/health",
+    )
+
+
+def _litellm_config(place: Place, models: list[str], provider: str) -> str:
+    listed = "".join(
+        f"""
+  - model_name: {model}
     litellm_params:
-      model: openai/{MODEL}
+      model: {provider}/{model}
       api_base: {place.upstream_url}/v1
-      api_key: sk-bench
+      api_key: sk-bench"""
+        for model in models
+    )
+    return f"""
+model_list:{listed}
 litellm_settings:
   telemetry: false
   set_verbose: false

@@ -1,13 +1,15 @@
 import pytest
 
+from bench.conversation.loss.__main__ import options_of
 from bench.conversation.loss.facts import COUNTS, facts
 from bench.conversation.loss.models import GOOD, FactSummariser
 from bench.conversation.loss.replay import Case, Outcome, replay
 from bench.conversation.loss.report import cell, page
-from bench.conversation.loss.senders import Dropping, Summarising
+from bench.conversation.senders import Dropping, Summarising
 
 pytestmark = pytest.mark.anyio
 CASE = Case(facts(1), window=16_384, result_chars=1_000, folds=(1, 2))
+OPTIONS = options_of(CASE.window)
 
 
 async def test_an_agent_with_summaries_of_its_own_is_asked_for_every_fact_at_each_age() -> None:
@@ -23,7 +25,7 @@ async def test_an_agent_with_summaries_of_its_own_is_asked_for_every_fact_at_eac
 async def test_dropping_is_asked_at_the_moments_of_another_and_forgets() -> None:
     moments = (await _own_summaries()).moments
 
-    outcome = await replay("drop oldest", CASE, Dropping(CASE.window), set(), moments)
+    outcome = await replay("drop oldest", CASE, Dropping(CASE.window, OPTIONS), set(), moments)
 
     assert outcome.requests == max(moments)
     assert outcome.asked[2].total() == 200
@@ -46,7 +48,7 @@ async def test_the_tables_have_every_kind_and_every_system() -> None:
 def test_a_cell_says_of_how_many_if_not_all_were_asked_for() -> None:
     outcome = Outcome("x", 1, 1)
     fact, other = facts(1)[:2]
-    outcome.ask({fact: 3, other: 3}, f"here is {fact.key}")
+    outcome.ask({fact: 3, other: 3}, {fact})
 
     assert cell(outcome, 3, [fact.kind]) == "1 of 2"
     assert cell(outcome, 10, [fact.kind]) == "-"
@@ -54,4 +56,6 @@ def test_a_cell_says_of_how_many_if_not_all_were_asked_for() -> None:
 
 async def _own_summaries() -> Outcome:
     summariser = FactSummariser(CASE.facts, GOOD)
-    return await replay("own summary", CASE, Summarising(CASE.window, summariser), summariser.shown)
+    return await replay(
+        "own summary", CASE, Summarising(CASE.window, summariser, OPTIONS), summariser.shown
+    )
