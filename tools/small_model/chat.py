@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from tools.engine.asking import Answer, Messages
+from tools.engine.client.asking import Answer
+from tools.engine.client.talk import answered
+from tools.engine.client.wires import Messages
 from tools.engine.progress import tell
-from tools.engine.talk import answered
 from tools.small_model.exchanges import Exchange
 from tools.small_model.recorder import Recorder
 from tools.small_model.serve import MODEL

@@ -154,7 +154,7 @@ def summary_findings(summaries: Sequence[Exchange], metrics: Metrics) -> Iterabl
     yield told("… seconds of the server", f"{sum(it.seconds for it in summaries):.0f}")
     results = metrics.by_label("summaries", "result")
     yield told("… summaries written", results.get("written", 0))
-    yield told("… not written, by reason", _counts(metrics.by_label("summary_fail", "reason")))
+    yield told("… not written, by reason", _counts(metrics.by_label("summaries_fail", "reason")))
 
 
 def contact_findings(turns: Sequence[Turn], summaries: Sequence[Exchange],

@@ -9,10 +9,12 @@ from typing import Any
 
 import httpx
 
-from tests.support.fake_model import Line, Received, fake_model
+from tests.support.fake_model import Line, Received, answer_json, fake_model
+from tools.engine.client.wires import CHAT, FORMS
 from tools.small_model.exchanges import Exchange
 
-_CHATS = "/v1/chat/completions"
+_FORMS = {form.path: form for form in FORMS}
+_LISTING = "/v1/models"
 _SECONDS_BETWEEN_LOOKS = 0.05
 _OF_ONE_CONNECTION = frozenset({"host", "content-length", "connection", "transfer-encoding"})
 
@@ -24,13 +26,20 @@ class Recorder:
     client: httpx.AsyncClient
     exchanges: list[Exchange] = field(default_factory=list)
     url: str = ""
+    hides_listing: bool = False
+    """Whether the list of models, which tells the window, cannot be had."""
 
     async def __call__(self, received: Received, line: Line) -> None:
         """Pass on one request; a caller that leaves takes its request with it."""
         now = asyncio.get_running_loop().time
+        path = received.target.partition("?")[0]
         exchange = Exchange(_document(received), received.header("x-chat-proxy-purpose"), now())
-        if received.target.startswith(_CHATS):
+        exchange.form = _FORMS.get(path, CHAT)
+        if path in _FORMS:
             self.exchanges.append(exchange)
+        if path == _LISTING and self.hides_listing:
+            await answer_json(line, {"detail": "Not Found"}, 404)
+            return
         forwarded = asyncio.create_task(self._forward(received, line, exchange))
         left = asyncio.create_task(_left(line))
         try:

@@ -134,6 +134,7 @@ _SAID = [{"type": "output_text", "text": "Hello.", "annotations": []}]
 _WHOLE = {
     **_RESPONSE,
     "status": "completed",
+    "incomplete_details": None,
     "usage": _USAGE,
     "output": [{"type": "message", "id": "msg_1", "role": "assistant", "content": _SAID}],
 }

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tools.engine.asking import Answer
+from tools.engine.client.asking import Answer
 from tools.engine.findings import Finding
 from tools.engine.report import Section
 from tools.small_model.chat import Chat, Turn
@@ -22,11 +22,11 @@ from tools.small_model.reworded import REWORDED, REWORDED_FACTS
 from tools.small_model.story import FACTS, USER
 
 METRICS = """\
-# HELP chat_proxy_summary_fail_total Summaries that could not be written, by reason.
-# TYPE chat_proxy_summary_fail_total counter
-chat_proxy_summary_fail_total{reason="length"} 2.0
-chat_proxy_summary_fail_total{reason="timeout"} 1.0
-chat_proxy_summary_fail_total{reason="sections"} 0.0
+# HELP chat_proxy_summaries_fail_total Summaries that could not be written, by reason.
+# TYPE chat_proxy_summaries_fail_total counter
+chat_proxy_summaries_fail_total{reason="length"} 2.0
+chat_proxy_summaries_fail_total{reason="timeout"} 1.0
+chat_proxy_summaries_fail_total{reason="sections"} 0.0
 # HELP chat_proxy_summaries_total Summaries: written, failed.
 # TYPE chat_proxy_summaries_total counter
 chat_proxy_summaries_total{result="written"} 4.0
@@ -177,7 +177,7 @@ def test_a_prompt_is_shown_as_the_model_gets_it() -> None:
 def test_metrics_are_read_by_label_and_added_up() -> None:
     metrics = Metrics(METRICS)
 
-    assert metrics.by_label("summary_fail", "reason") == {"length": 2, "timeout": 1}
+    assert metrics.by_label("summaries_fail", "reason") == {"length": 2, "timeout": 1}
     assert metrics.total("summaries") == 7
     assert metrics.total("unknown") == 0
 

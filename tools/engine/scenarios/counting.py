@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from tools.engine.asking import Answer, Messages, asking_through_the_proxy
-from tools.engine.conversing import FIRST_LESSONS
+from tools.engine.client.asking import Answer, asking_through_the_proxy
+from tools.engine.client.conversing import FIRST_LESSONS
+from tools.engine.client.talk import SYSTEM, TOOLS, Talk, answered
+from tools.engine.client.wires import Messages
 from tools.engine.findings import Finding, below, percentile, told
 from tools.engine.serving import WINDOW, Engine
-from tools.engine.talk import SYSTEM, TOOLS, Talk, answered
 
 Counted = tuple[str, Answer]
 

@@ -1,9 +1,9 @@
 """The proxy finds out the engine's window by itself."""
 
-from tools.engine.asking import asking_through_the_proxy
+from tools.engine.client.asking import asking_through_the_proxy
+from tools.engine.client.talk import SYSTEM, Talk
 from tools.engine.findings import Finding
 from tools.engine.serving import WINDOW, Engine
-from tools.engine.talk import SYSTEM, Talk
 
 
 async def discovery(engine: Engine) -> list[Finding]:

@@ -2,11 +2,11 @@
 
 from tests.support.fake_model import fake_model
 from tests.support.summary_model import SummaryModel
-from tools.engine.asking import asking, asking_through_the_proxy
-from tools.engine.conversing import Run, converse
+from tools.engine.client.asking import asking, asking_through_the_proxy
+from tools.engine.client.conversing import Run, converse
+from tools.engine.client.talk import Talk
 from tools.engine.findings import Finding, at_least, below, none_of, told
 from tools.engine.serving import WINDOW, Engine
-from tools.engine.talk import Talk
 
 TURNS = 200
 

@@ -6,11 +6,12 @@ import zlib
 from functools import cache
 from typing import Any
 
-from tools.engine.asking import Answer, Messages, asking, asking_through_the_proxy
-from tools.engine.conversing import Run, converse
+from tools.engine.client.asking import Answer, asking, asking_through_the_proxy
+from tools.engine.client.conversing import Run, converse
+from tools.engine.client.talk import SYSTEM, Talk
+from tools.engine.client.wires import Messages
 from tools.engine.findings import Finding, at_least, below, none_of, told
 from tools.engine.serving import Engine
-from tools.engine.talk import SYSTEM, Talk
 
 TURNS = 30
 SIDES = (224, 336, 448, 560)
@@ -42,7 +43,7 @@ async def images(engine: Engine) -> list[Finding]:
 
 async def _too_large(engine: Engine) -> list[Finding]:
     """Send one picture that is larger than the window."""
-    question = [SYSTEM, _shown("What is this?", 1500)]
+    question = [SYSTEM, shown("What is this?", 1500)]
     async with asking(engine.url, engine.model) as asker:
         direct = await asker.ask(question)
     async with asking_through_the_proxy(engine) as asker:
@@ -64,19 +65,20 @@ def _with_aged_media(run: Run) -> int:
 
 def _turns(seed: int) -> list[Messages]:
     talk = Talk(seed)
-    return [[_shown(talk.prose(15), SIDES[n % len(SIDES)])] for n in range(TURNS)]
+    return [[shown(talk.prose(15), SIDES[n % len(SIDES)])] for n in range(TURNS)]
 
 
-def _shown(text: str, side: int) -> dict[str, Any]:
-    picture = {"type": "image_url", "image_url": {"url": _png(side)}}
+def shown(text: str, width: int, height: int | None = None) -> dict[str, Any]:
+    """A user's words and a picture, a square without a height."""
+    picture = {"type": "image_url", "image_url": {"url": _png(width, height or width)}}
     return {"role": "user", "content": [{"type": "text", "text": text}, picture]}
 
 
 @cache
-def _png(side: int) -> str:
-    """A grey square as a data URL."""
-    rows = (b"\0" + bytes([128]) * 3 * side) * side
-    header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+def _png(width: int, height: int) -> str:
+    """A grey picture as a data URL."""
+    rows = (b"\0" + bytes([128]) * 3 * width) * height
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
     file = b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))

@@ -6,10 +6,10 @@ from typing import Any
 
 import httpx
 
-from tools.engine.asking import Asker, asking_through_the_proxy
+from tools.engine.client.asking import Asker, asking_through_the_proxy
+from tools.engine.client.talk import SYSTEM, Talk
 from tools.engine.findings import Finding, at_least, none_of, told
 from tools.engine.serving import WINDOW, Engine
-from tools.engine.talk import SYSTEM, Talk
 
 TIMES = 10
 LONGEST = WINDOW - 200

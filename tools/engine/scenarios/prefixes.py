@@ -4,11 +4,12 @@ from collections.abc import Iterable
 
 from tests.support.fake_model import fake_model
 from tests.support.summary_model import SummaryModel
-from tools.engine.asking import Answer, Asker, Messages, asking, asking_through_the_proxy
-from tools.engine.conversing import Run, converse
+from tools.engine.client.asking import Answer, Asker, asking, asking_through_the_proxy
+from tools.engine.client.conversing import Run, converse
+from tools.engine.client.talk import Talk
+from tools.engine.client.wires import Messages
 from tools.engine.findings import Finding, at_least, told
 from tools.engine.serving import Engine
-from tools.engine.talk import Talk
 
 TURNS = 120
 SESSION = 16

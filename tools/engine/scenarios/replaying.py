@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from tools.engine.asking import Messages, asking, asking_through_the_proxy
-from tools.engine.conversing import converse
+from tools.engine.client.asking import asking, asking_through_the_proxy
+from tools.engine.client.conversing import converse
+from tools.engine.client.talk import SYSTEM, Talk, answered
+from tools.engine.client.wires import Messages
 from tools.engine.findings import Finding, at_least, none_of, told
 from tools.engine.serving import Engine
-from tools.engine.talk import SYSTEM, Talk, answered
 
 TURNS = 60
 FOREIGN = "मॉडल की खिड़की छोटी है और बातचीत बहुत लंबी है। "

@@ -2,11 +2,11 @@
 
 from tests.support.fake_model import fake_model
 from tests.support.summary_model import SummaryModel
-from tools.engine.asking import asking, asking_through_the_proxy
-from tools.engine.conversing import Run, converse
+from tools.engine.client.asking import asking, asking_through_the_proxy
+from tools.engine.client.conversing import Run, converse
+from tools.engine.client.talk import SYSTEM, Talk
 from tools.engine.findings import Finding, at_least, none_of, told
 from tools.engine.serving import Engine
-from tools.engine.talk import SYSTEM, Talk
 
 TURNS = 80
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
-from tools.engine.asking import Answer, Asker, Messages
+from tools.engine.client.asking import Answer, Asker
+from tools.engine.client.talk import SYSTEM, TOOLS, Talk, answered
+from tools.engine.client.wires import Messages
 from tools.engine.findings import percentile
 from tools.engine.progress import tell
-from tools.engine.talk import SYSTEM, TOOLS, Talk, answered
 
 FIRST_LESSONS = 10
 """Requests after which the proxy is expected to have learned how the engine counts."""
@@ -41,7 +41,7 @@ class Run:
     @property
     def counting_error(self) -> float:
         """The 95th percentile of the counting error, once the proxy has learned."""
-        learned = [answer for answer in self.answers[FIRST_LESSONS:] if answer.status == 200]
+        learned = [answer for answer in self.answers[FIRST_LESSONS:] if answer.prompt_tokens]
         return percentile([answer.counting_error for answer in learned], 0.95)
 
     @property
@@ -75,11 +75,11 @@ async def converse(
     """
     run = Run()
     history: Messages = [SYSTEM]
-    fields: dict[str, Any] = {"tools": TOOLS, "tool_choice": "none"} if with_tools else {}
+    tools = TOOLS if with_tools else []
     for number, added in enumerate(turns):
         tell(f"turn {number + 1}: {run.answers[-1].prompt_tokens if run.answers else 0} tokens")
         history += added
-        answer = await asker.ask(history, streams=number % 2 == 1, **fields)
+        answer = await asker.ask(history, streams=number % 2 == 1, tools=tools)
         run.answers.append(answer)
         text = words.prose(20) if words else answer.text
         history.append(answered(text if answer.status == 200 else "(no answer)"))

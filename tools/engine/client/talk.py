@@ -3,11 +3,11 @@
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-from tools.engine.asking import Messages
+from tools.engine.client.wires import Messages
 from tools.engine.install import ROOT
 
 SYSTEM = {"role": "system", "content": "You help with a proxy for language models. Be brief."}
@@ -21,6 +21,8 @@ TOOLS = [
         },
     }
 ]
+
+Option = TypeVar("Option")
 
 
 class Talk:
@@ -46,6 +48,19 @@ class Talk:
             for name in self._random.choices(_prose(), k=rows)
         ]
         return json.dumps(found)
+
+    def sentences(self, known: Sequence[str], number: int) -> str:
+        """So many of the sentences, in any order."""
+        return " ".join(self._random.choices(known, k=number))
+
+    def one_of(self, options: Sequence[Option]) -> Option:
+        """Any of the options."""
+        return self._random.choice(options)
+
+    def shuffled(self, options: Iterable[Option]) -> list[Option]:
+        """All options, in any order."""
+        found = list(options)
+        return self._random.sample(found, len(found))
 
     def question(self) -> Messages:
         """What a user says next."""
