@@ -12,6 +12,7 @@ import pytest
 from tests.packaging.scripts import script
 
 AUDIT = script("audit")
+BAD = str(AUDIT.KNOWN_BAD)
 Answer = Callable[[list[dict[str, Any]]], bytes]
 
 
@@ -41,12 +42,14 @@ def database(answer: Answer, status: int = 200) -> Iterator[str]:
             thread.join()
 
 
-def knowing(*names: str) -> Answer:
-    """Know one advisory about each of these packages."""
+def knowing(*packages: str) -> Answer:
+    """Know one advisory about each of these packages: all versions of a name, or one of them."""
 
     def answer(queries: list[dict[str, Any]]) -> bytes:
+        asked = [(it["package"]["name"], it["version"]) for it in queries]
         found = [
-            {"vulns": [{"id": "CVE-1"}]} if it["package"]["name"] in names else {} for it in queries
+            {"vulns": [{"id": "CVE-1"}]} if {name, f"{name} {version}"} & {*packages} else {}
+            for name, version in asked
         ]
         return json.dumps({"results": found}).encode()
 
@@ -54,7 +57,7 @@ def knowing(*names: str) -> Answer:
 
 
 def test_a_database_that_answers_for_all_makes_it_clean(capsys: pytest.CaptureFixture[str]) -> None:
-    with database(knowing("jinja2")) as url:
+    with database(knowing(BAD)) as url:
         code = AUDIT.audit(url)
 
     said = capsys.readouterr()
@@ -67,7 +70,7 @@ def test_a_database_that_answers_for_all_makes_it_clean(capsys: pytest.CaptureFi
 
 
 def test_a_vulnerable_package_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with database(knowing("jinja2", "aiohttp")) as url:
+    with database(knowing(BAD, "aiohttp")) as url:
         code = AUDIT.audit(url)
 
     said = capsys.readouterr()
@@ -97,8 +100,8 @@ LIES: dict[str, tuple[Answer, int]] = {
     "answers with no results": (lambda _: b'{"results": []}', 200),
     "answers with null": (lambda _: b'{"results": null}', 200),
     "answers for too few": (lambda _: b'{"results": [{"vulns": [{"id": "x"}]}]}', 200),
-    "is broken": (knowing("jinja2"), 500),
-    "is forbidden": (knowing("jinja2"), 403),
+    "is broken": (knowing(BAD), 500),
+    "is forbidden": (knowing(BAD), 403),
 }
 
 

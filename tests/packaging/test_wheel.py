@@ -154,16 +154,46 @@ def test_the_installed_command_tells_the_demo_s_story(command: Path, tmp_path: P
     said, has_begun = story_of([str(command)], tmp_path)
 
     assert has_begun, "".join(said)
-    assert said[0].startswith("chat-proxy demo: a 4096-token demo model behind the proxy at ")
+    assert said[0].startswith("chat-proxy demo: a 4096-token demo model behind the proxy at")
 
 
-def test_uvx_runs_the_demo_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["the wheel", "the checkout"])
+def test_uvx_runs_the_demo(source: str, wheel: Path, tmp_path: Path) -> None:
     """With the locked versions; where no package index can be reached, there is nothing to try."""
     uvx = [sys.executable, "-m", "uv", "tool", "run", "--python", sys.executable]
     locked = ["--constraints", str(ROOT / "requirements.lock")]
+    given = str(wheel if source == "the wheel" else ROOT)
 
-    said, has_begun = story_of([*uvx, *locked, "--from", str(wheel), "chat-proxy"], tmp_path)
+    said, has_begun = story_of([*uvx, *locked, "--from", given, "chat-proxy"], tmp_path)
 
-    if not has_begun and any(word in "".join(said) for word in UNREACHABLE):
-        pytest.skip("no package index can be reached")
+    skip_without_index(has_begun, "".join(said))
     assert has_begun, "".join(said)
+
+
+def test_pipx_installs_the_command(wheel: Path, tmp_path: Path) -> None:
+    """By uv, which pipx finds beside the interpreter of the tests."""
+    environment = {
+        **clean_environment(),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # noqa: TID251
+        "PIPX_HOME": str(tmp_path / "home"),
+        "PIPX_BIN_DIR": str(tmp_path / "bin"),
+    }
+    pipx = [sys.executable, "-m", "uv", "tool", "run", "pipx", "install", "--backend", "uv"]
+    done = subprocess.run(
+        [*pipx, "--python", sys.executable, str(wheel)],
+        cwd=tmp_path,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    skip_without_index(done.returncode == 0, done.stderr)
+    assert done.returncode == 0, done.stderr
+    version = output_of(tmp_path / "bin" / "chat-proxy", "--version", cwd=tmp_path)
+    assert version == f"{__version__}\n"
+
+
+def skip_without_index(has_worked: bool, said: str) -> None:
+    if not has_worked and any(word in said for word in UNREACHABLE):
+        pytest.skip("no package index can be reached")

@@ -69,6 +69,7 @@ SECTIONS = [
     "budget",
     "history",
     "summary",
+    "recall",
     "replay",
     "tokens",
     "store",
@@ -89,7 +90,7 @@ def test_a_fixed_name_has_its_default(name: str, default: str) -> None:
 
 
 def test_the_sections_are_those_of_the_design() -> None:
-    assert list(Settings.model_fields) == ["mode", *SECTIONS]
+    assert list(Settings.model_fields) == ["mode", "contracts", *SECTIONS]
 
 
 def test_every_setting_says_what_it_means() -> None:
