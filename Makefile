@@ -7,6 +7,8 @@ INSTALLED := $(VENV)/.installed
 RUN_VENV := $(if $(wildcard $(INSTALLED)),$(VENV),.venv-run)
 RUN_INSTALLED := $(RUN_VENV)/.installed
 RUN := PYTHONPATH=app $(RUN_VENV)/bin/python -m chat_proxy
+# Tests start hundreds of processes, each of which would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 # More than there may be cores: many tests wait for processes that they start.
 PYTEST := $(BIN)/python -m pytest --numprocesses=4 --dist=loadfile
 # Tests that failed while four workers shared the cores are run once more alone, and must pass there.
@@ -15,7 +17,7 @@ ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none
 .DEFAULT_GOAL := help
 .PHONY: help install servers demo run fmt lint types imports bandit audit quick test faults check
 .PHONY: fuzz crosstalk soak malice
-.PHONY: crowds mutation bench compat engine small-model docs sbom lock trace
+.PHONY: crowds mutation bench compat counts engine small-model docs site sbom lock trace windows
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-11s %s\n", $$1, $$2}'
@@ -83,7 +85,7 @@ RUNS ?= 3
 faults: install servers ## Run the fault suite RUNS times, each time in another order
 	for run in $$(seq $(RUNS)); do $(PYTEST) tests/faults || $(ALONE) || exit 1; done
 
-check: lint imports types bandit ## Everything CI checks, fastest first; the faults in random order
+check: lint imports types bandit site ## Everything CI checks, fastest first; the faults in random order
 	$(MAKE) test ARGS=--ignore=tests/faults
 	$(MAKE) faults RUNS=1
 
@@ -113,8 +115,11 @@ mutation: install ## Change compaction/ and chat/ at random, and see whether a t
 compat: install ## Drive real clients and agents through the proxy; writes docs/clients.md
 	$(BIN)/python -m tools.compat $(ARGS)
 
-engine: install ## Run a real vLLM on the CPU behind the proxy; writes docs/engine.md
+engine: install ## Run vLLM and llama.cpp behind the proxy, by all three APIs; writes docs/engine.md
 	$(BIN)/python -m tools.engine $(ARGS)
+
+counts: install ## Simulate estimates with the vocabularies of real models; writes docs/bench/counts.md
+	$(BIN)/python -m tools.counts --write $(ARGS)
 
 small-model: install ## Run a real model of 135M with a window of 2,048; writes docs/bench/small_model.md
 	$(BIN)/python -m tools.small_model --write $(ARGS)
@@ -130,13 +135,20 @@ trace: install ## Count the files that one request runs through (docs/architectu
 	$(BIN)/python -m tools.trace $(ARGS)
 	$(BIN)/python -m tools.trace --summary
 
-docs: install ## Write README's generated tables, docs/faults.md and troubleshooting.md anew
+docs: install ## Write the generated pages anew: settings, metrics, faults, troubleshooting
 	$(BIN)/python docs/tables.py
 	$(BIN)/python -m docs.faults
 	$(BIN)/python -m docs.troubleshooting
 
+# Without --quiet: it hides warnings from strict mode, too.
+site: install ## Build the documentation as a site into site/; a dead link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --config-file configs/mkdocs.yml
+
 sbom: install ## Write the bill of materials to dist/
 	$(BIN)/python .ci/sbom.py dist/chat-proxy.cdx.json
+
+windows: install ## Take the windows of hosted models from a public table
+	$(BIN)/python .ci/windows.py
 
 lock: install ## Resolve the dependencies anew
 	$(BIN)/python .ci/lock.py

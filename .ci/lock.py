@@ -16,7 +16,7 @@ OPTIONS = [
 ]
 LOCKS = {
     "requirements.lock": ["--extra=redis", "--extra=images"],
-    ".ci/dev.lock": ["--extra=redis", "--extra=images", "--extra=dev"],
+    ".ci/dev.lock": ["--extra=redis", "--extra=images", "--extra=otel", "--extra=dev"],
 }
 
 

@@ -1,12 +1,16 @@
-"""What every test gets: asyncio for async tests, and no CHAT_PROXY_* of the machine it runs on."""
+"""What every test gets: asyncio for async tests, and no settings of the machine it runs on."""
 
 import os
+import ssl
 from collections.abc import Iterator
+from functools import cache
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
 
 from chat_proxy.telemetry.logs import configure_logging
+from tests.support.clock import BACKEND
 
 # Enough for every run; `pytest --hypothesis-profile=thorough` looks longer.
 settings.register_profile("quick", max_examples=30, deadline=None)
@@ -15,13 +19,27 @@ settings.load_profile("quick")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> object:
+    return BACKEND
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _quiet() -> None:
     configure_logging("error", "json")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _authorities() -> Iterator[None]:
+    """Read the machine's certificate authorities once: most of a proxy's start is that."""
+
+    @cache
+    def context_of(cafile: object) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=cafile)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        once = SimpleNamespace(create_default_context=context_of)
+        patch.setattr("chat_proxy.upstream.client.ssl", once)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -35,5 +53,5 @@ def _data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):  # noqa: TID251 - tests clear it
-        if name.upper().startswith("CHAT_PROXY_"):
+        if name.upper().startswith(("CHAT_PROXY_", "OTEL_")):
             monkeypatch.delenv(name)

@@ -87,6 +87,12 @@ class InvalidValue(BadRequest):
     code = "invalid_value"
 
 
+class InvalidCompactionItem(BadRequest):
+    """The compaction item cannot be used."""
+
+    code = "invalid_encrypted_content"
+
+
 class RequestTooLarge(BadRequest):
     """The request is larger than this proxy accepts."""
 

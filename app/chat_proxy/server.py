@@ -30,9 +30,11 @@ from chat_proxy.routes.front.error_responses import ERROR_HANDLERS
 from chat_proxy.routes.front.front_door import Endpoint, FrontDoor
 from chat_proxy.routes.front.identity import AdminGate, Gate
 from chat_proxy.routes.front.tenant_limit import LimitedEndpoint, TenantLimit
+from chat_proxy.routes.history import ChatHistory
 from chat_proxy.routes.offload import Offload
 from chat_proxy.routes.ops import Operations, ops_routes
 from chat_proxy.routes.read_request import RequestReader
+from chat_proxy.routes.responses_compact import ResponsesCompact
 from chat_proxy.store.base import StoreUnavailable
 from chat_proxy.telemetry.logs import ERROR, WARNING, configure_logging, log, log_exception
 from chat_proxy.wires.recognise import WIRES
@@ -115,10 +117,12 @@ def endpoints_of(settings: Settings, services: Services) -> dict[str, Endpoint]:
     parts = (reader, services.model_routes, services.sizing, services.compaction)
     endpoints: dict[str, Endpoint] = {
         **{f"/v1{wire.path}": Chat(wire, reader, services) for wire in WIRES},
-        CountTokens.route: CountTokens(*parts, services.forwarding),
+        CountTokens.route: CountTokens(*parts, services.contracts),
         Compact.route: Compact(*parts),
-        Explain.route: Explain(*parts),
+        Explain.route: Explain(reader, services.model_routes, services.contracts),
+        ResponsesCompact.route: ResponsesCompact(reader, services.model_routes, services.contracts),
         Offload.route: Offload(services.compaction.offloads),
+        ChatHistory.route: ChatHistory(services.compaction.offloads),
         **forwards(reader, services.model_routes, services.forwarding),
     }
     if not settings.limits.tenant_in_flight:

@@ -8,15 +8,18 @@ from pathlib import Path
 
 from chat_proxy.chat.body.parsed_body import RequestLimits
 from chat_proxy.chat.body.prefixes import BodyPrefixes
-from chat_proxy.config.environment import overridden
+from chat_proxy.config.environment import environment_with, overridden
 from chat_proxy.config.policies import model_policies, plain_or_none, request_policy
 from chat_proxy.config.settings import Settings
 from chat_proxy.errors import BadConfiguration
 from chat_proxy.proxy.compacting.services import CompactionServices
+from chat_proxy.proxy.contracts.services import ContractServices
 from chat_proxy.proxy.forwarding.send import Forwarding
 from chat_proxy.proxy.lifecycle.admission import Admission, Drain
 from chat_proxy.proxy.lifecycle.cancellation import Deadlines
 from chat_proxy.proxy.lifecycle.fault_reports import fault_reporter, report_breaker
+from chat_proxy.proxy.recall.exchanges import Exchanges
+from chat_proxy.proxy.recall.rounds import RecallServices
 from chat_proxy.proxy.reporting.chat_log import ChatLog
 from chat_proxy.proxy.routing.destinations import Destinations
 from chat_proxy.proxy.routing.model_label import model_label
@@ -48,6 +51,7 @@ from chat_proxy.store.factory import FailOpenStore, store_of
 from chat_proxy.telemetry.logs import WARNING, log
 from chat_proxy.telemetry.loop_watchdog import LoopWatchdog
 from chat_proxy.telemetry.metrics import Metrics
+from chat_proxy.telemetry.tracing.tracing import Tracing
 from chat_proxy.tokens.images.tokens import is_image_family
 from chat_proxy.tokens.tiktoken_counter import ENCODINGS
 from chat_proxy.upstream.client import Upstream, UpstreamPolicy
@@ -69,6 +73,10 @@ def make_services(
     archive = make_archive(settings, metrics)
     sizing = make_sizing(store, windows, policies)
     policy = request_policy(settings)
+    compaction = make_compaction(
+        settings, store, archive, sizing.tokenizers, (upstream, windows, registry, metrics)
+    )
+    forwarding = Forwarding(upstream, Deadlines(), policy, metrics)
     return Services(
         policy=policy,
         limits=request_limits(settings),
@@ -84,10 +92,10 @@ def make_services(
         engine_counts=EngineCounts(
             upstream, sizing.calibrations, enabled=settings.tokens.ask_engine
         ),
-        compaction=make_compaction(
-            settings, store, archive, sizing.tokenizers, (upstream, windows, registry, metrics)
-        ),
-        forwarding=Forwarding(upstream, Deadlines(), policy, metrics),
+        compaction=compaction,
+        contracts=ContractServices(sizing, compaction, forwarding),
+        forwarding=forwarding,
+        recall=RecallServices(Exchanges(store), compaction.offloads, sizing.tokenizers, metrics),
         store=store,
         archive=archive,
         chat_log=ChatLog(
@@ -95,6 +103,7 @@ def make_services(
         ),
         metrics=metrics,
         loop_watchdog=LoopWatchdog(metrics, ends_process=multiprocess_dir is not None),
+        tracing=Tracing(variables, environment_with, metrics),
     )
 
 
@@ -224,12 +233,8 @@ def warn_of_unknown_names(card: ModelCard) -> None:
             known=sorted(ENCODINGS),
         )
     if card.image_family and not is_image_family(card.image_family):
-        log(
-            "a model's image family is not known here",
-            WARNING,
-            model=card.name,
-            image_family=card.image_family,
-        )
+        names = {"model": card.name, "image_family": card.image_family}
+        log("a model's image family is not known here", WARNING, **names)
 
 
 def usable_ca_file(path: Path | None) -> Path | None:
@@ -266,8 +271,7 @@ def refuse_to_expose_keys(
 
     Under another server (embedded) the address is not known, so it counts as open.
     """
-    is_reachable = is_embedded or not is_loopback(settings.server.host)
-    is_open = is_reachable and not settings.auth.keys
+    is_open = (is_embedded or not is_loopback(settings.server.host)) and not settings.auth.keys
     if holds_key(settings, services) and is_open and not settings.auth.allow_anonymous:
         host = f"CHAT_PROXY_SERVER_HOST={settings.server.host!r}"
         where = "served by another server" if is_embedded else host

@@ -43,7 +43,7 @@ for line in sys.stdin:
         code = pytest.main(arguments)
         sys.stdout.flush()
         os._exit(code)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said, flush=True)
 """
 _QUIETLY = (
     *("-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", "-p", "pytest_timeout"),
@@ -163,7 +163,10 @@ class Workshop:
         said = copy / "said.txt"
         job = [str(copy), str(said), *_QUIETLY, *options, *nodes]
         print(json.dumps(job), file=self._process.stdin, flush=True)
-        code = self._process.stdout.readline()
+        code, of = "", ""
+        while of != str(said):  # a run that its test did not wait for may end meanwhile
+            code, _, of = self._process.stdout.readline().rstrip("\n").partition(" ")
+            assert code, "the workshop has closed"
         words = said.read_text()
         assert f"chat_proxy is {copy / 'app' / 'chat_proxy' / '__init__.py'}" in words, words
         return Run(int(code), words)

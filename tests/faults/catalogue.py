@@ -309,7 +309,7 @@ SUMMARY = (
         "C1",
         "a summary model that does not answer in time",
         "`failed-open`: the original goes on at the limit; the next try after 1, 5, 15 "
-        "minutes; `summary_fail_total{reason}`",
+        "minutes; `summaries_fail_total{reason}`",
     ),
     Row(
         "C2",
@@ -344,7 +344,7 @@ SUMMARY = (
     Row(
         "C10",
         "many requests for one prefix at once",
-        "one side-query, shared by all; `summary_waits_total`",
+        "one side-query, shared by all; `summaries_waits_total`",
     ),
     Row(
         "C11",

@@ -63,7 +63,12 @@ class Stage:
             await line.send(self.whole)
 
     async def run(self, ready: threading.Event, stop: threading.Event) -> None:
-        async with fake_model(self.behave) as self.model, running_proxy(self.model.url) as proxy:
+        # Three generated images are more than the window that the fake model reports.
+        wide = {"context_window": 1_000_000}
+        async with (
+            fake_model(self.behave) as self.model,
+            running_proxy(self.model.url, budget=wide) as proxy,
+        ):
             self.port = proxy.port
             ready.set()
             await asyncio.to_thread(stop.wait)

@@ -44,7 +44,7 @@ async def served(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
     listener = socket.create_server(("127.0.0.1", 0))
     task = asyncio.create_task(server.serve([listener]))
-    await eventually(lambda: server.started, 20)
+    await eventually(lambda: server.started)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     try:
         async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
@@ -84,7 +84,7 @@ async def test_plain_uvicorn_serves_the_factory() -> None:
 
 
 async def until_ready(client: httpx.AsyncClient) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             try:
                 if (await client.get("/readyz")).status_code == 200:
@@ -170,7 +170,7 @@ async def test_our_own_server_does_not_pass_middleware_of_others_by() -> None:
         server = server_of(app, chosen)
         listener = listen("127.0.0.1", 0)
         task = asyncio.create_task(server._serve([listener]))
-        await eventually(lambda: server.started, 20)
+        await eventually(lambda: server.started)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
             answer = await client.post(CHAT, content=chat_body(), headers=JSON)

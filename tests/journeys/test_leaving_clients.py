@@ -73,7 +73,7 @@ async def test_three_hundred_leave_and_fifty_are_served(behaviour: object) -> No
         async with crowd(they, 300) as clients:
             for client in clients:
                 await client.send(chat_request(chat_body(stream=True)))
-            await eventually(lambda: they.chats == 300, 10)
+            await eventually(lambda: they.chats == 300)
             for client in clients:
                 client.leave()
             await eventually(lambda: chatting(they) == 0, 1)
@@ -137,7 +137,7 @@ async def test_a_client_may_leave_at_any_moment(behaviour: object, streams: bool
             await client.send(request)
             await client.answer()
         services = proxy.services
-        await eventually(lambda: not services.windows._tasks and model.open_connections == 0, 5)
+        await eventually(lambda: not services.windows._tasks and model.open_connections == 0)
         tasks = len(asyncio.all_tasks())
         for turns in range(80):
             async with raw_client(proxy) as client:
@@ -150,7 +150,7 @@ async def test_a_client_may_leave_at_any_moment(behaviour: object, streams: bool
                 client.leave()
         await eventually(lambda: services.admission.held_bytes == 0)
         await eventually(lambda: not services.drain._running)
-        await eventually(lambda: model.open_connections == 0, 5)
+        await eventually(lambda: model.open_connections == 0)
         await eventually(lambda: len(asyncio.all_tasks()) <= tasks)
         async with raw_client(proxy) as client:
             await client.send(request)

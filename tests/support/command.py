@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 ROOT = Path(__file__).parent.parent.parent
+OF_THE_MACHINE = {"the event loop is blocked", "the event loop runs again"}
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Command:
     err: list[str] = field(default_factory=list)
 
     async def said(
-        self, sentence: str, times: int = 1, seconds: float = 30
+        self, sentence: str, times: int = 1, seconds: float = 100
     ) -> list[dict[str, Any]]:
         """Wait until the log has this sentence so many times; return those lines."""
         async with asyncio.timeout(seconds):
@@ -49,10 +50,11 @@ class Command:
         return str((await self.said("server started"))[0]["address"])
 
     def log(self) -> list[dict[str, Any]]:
-        """The log lines so far."""
-        return [json.loads(line) for line in self.err if line.startswith("{")]
+        """The log lines so far, without those that tell how busy the machine is."""
+        lines = [json.loads(line) for line in self.err if line.startswith("{")]
+        return [line for line in lines if line["message"] not in OF_THE_MACHINE]
 
-    async def ended(self, seconds: float = 20) -> int:
+    async def ended(self, seconds: float = 60) -> int:
         """Wait for the end and return the exit code."""
         async with asyncio.timeout(seconds):
             return await self.process.wait()
@@ -109,13 +111,15 @@ async def run_command(
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        out, err = await asyncio.wait_for(process.communicate(typed), 40)
+        out, err = await asyncio.wait_for(process.communicate(typed), 100)
     except TimeoutError:
         process.kill()
         await process.wait()
         raise
     assert process.returncode is not None
-    return Ended(process.returncode, out.decode(), err.decode())
+    said = err.decode().splitlines(keepends=True)
+    told = [line for line in said if not any(of in line for of in OF_THE_MACHINE)]
+    return Ended(process.returncode, out.decode(), "".join(told))
 
 
 def environment(variables: dict[str, str]) -> dict[str, str]:
@@ -133,7 +137,7 @@ def environment(variables: dict[str, str]) -> dict[str, str]:
 
 async def ask(url: str, method: str = "GET", **options: Any) -> httpx.Response:
     """Send one request over a connection of its own."""
-    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=10) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=60) as client:
         return await client.request(method, url, **options)
 
 

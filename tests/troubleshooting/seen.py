@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from chat_proxy.telemetry.logs import configure_logging
-from tests.support.command import Ended
+from tests.support.command import OF_THE_MACHINE, Ended
 from tests.support.live import RawAnswer
 
 REQUEST_ID = "7f3a"
@@ -52,7 +52,8 @@ def client_lines(answer: RawAnswer) -> list[str]:
 
 def log_lines(text: str) -> list[str]:
     """Return the lines about requests and trouble, each once, without their times."""
-    lines = [same(_CLOCK.sub("", line)) for line in text.splitlines()]
+    told = (it for it in text.splitlines() if not any(of in it for of in OF_THE_MACHINE))
+    lines = [same(_CLOCK.sub("", line)) for line in told]
     return list(dict.fromkeys(line for line in lines if _SHOWN.match(line)))
 
 

@@ -126,11 +126,12 @@ async def redis_away() -> Seen:
 async def log_of_start(sentence: str, **variables: str) -> Seen:
     """Return what the log shows of a proxy that starts nevertheless, up to this sentence."""
     async with running_command("serve", LOG_FORMAT="text", **variables) as command:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not any(sentence in line for line in command.err):
                 assert command.process.returncode is None, command.err
                 await asyncio.sleep(0.02)
-    return Seen(log=log_lines("".join(command.err)))
+    until = next(at for at, line in enumerate(command.err) if sentence in line)
+    return Seen(log=log_lines("".join(command.err[: until + 1])))
 
 
 async def unknown_model() -> Seen:

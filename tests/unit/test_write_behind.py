@@ -6,6 +6,7 @@ import pytest
 
 from chat_proxy import write_behind
 from chat_proxy.write_behind import WriteBehind
+from tests.support.clock import within
 from tests.support.live import eventually
 
 pytestmark = pytest.mark.anyio
@@ -123,7 +124,7 @@ async def test_the_end_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -
     owner.change(behind, 1)
     await eventually(lambda: owner.writes == [[1]])
 
-    async with asyncio.timeout(5):
+    async with within(5):
         await behind.close()
 
     assert owner.writes == [[1], []]

@@ -55,6 +55,8 @@ class Client:
     farewell: Tool | None = None
     pages_at_once: int = 5
     without: Mapping[str, str] = field(default_factory=dict)
+    says: str = ""
+    """What it must say in a long run, in any case of letters."""
 
     @cached_property
     def pins(self) -> list[str]:
@@ -187,6 +189,19 @@ CLIENTS = (
         page_tokens=1_500,
         tool=Tool("exec_command", {"cmd": "cat {path}"}),
         prove=Tool("exec_command", {"cmd": "echo done > {path}"}),
+    ),
+    Client(
+        "codex-openai",
+        "Codex, provider OpenAI",
+        "codex_openai.py",
+        kind="coding agent",
+        api="responses",
+        steps=60,
+        window=24_576,
+        page_tokens=600,
+        tool=Tool("exec_command", {"cmd": "cat {path}"}),
+        prove=Tool("exec_command", {"cmd": "echo done > {path}"}),
+        says="context compacted",
     ),
     Client(
         "claude-code",

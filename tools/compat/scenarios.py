@@ -80,6 +80,8 @@ def worked(client: Client, seen: Observed) -> Iterator[str]:
         yield f"{seen.script.taken} of {len(seen.script.steps)} steps"
     if seen.compactions < FEWEST_COMPACTIONS:
         yield f"{seen.compactions} compactions"
+    if client.says not in seen.said.lower():
+        yield f"did not say {client.says!r}"
     if client.restarts and not seen.is_restarted:
         yield "the proxy was not restarted on the way"
     if client.kind == "coding agent" and not seen.proof:
@@ -156,7 +158,8 @@ SCENARIOS = (
         "tools",
         f"{TOOL_STEPS} or more tool steps (aider: edits), {FEWEST_COMPACTIONS} or more compactions "
         "on the way, no 4xx or 5xx, an end as the model wants it; an agent has written its file. "
-        "Codex and Claude Code: 100 steps, and the proxy is restarted in the middle",
+        "Codex and Claude Code: 100 steps, and the proxy is restarted in the middle. Codex with a "
+        "provider called OpenAI: 60 steps, and it says that its context is compacted",
         "Read every page and then say the word.",
         worked,
         900,

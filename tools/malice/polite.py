@@ -9,6 +9,7 @@ import json
 import sys
 from itertools import count
 
+from tests.support.clock import own_time
 from tests.support.live import RawClient, chat_request
 
 CLIENTS = 6
@@ -28,8 +29,9 @@ def body_of(client: int, number: int) -> bytes:
 class Polite:
     """What the clients saw."""
 
-    def __init__(self, port: int, key: str) -> None:
+    def __init__(self, port: int, pid: int, key: str) -> None:
         self._port = port
+        self._pid = pid
         self._key = key
         self.seconds: list[float] = []
         self.lost: list[str] = []
@@ -39,9 +41,9 @@ class Polite:
         loop = asyncio.get_running_loop()
         line: RawClient | None = None
         for number in count():
-            began = loop.time()
-            if began >= until:
+            if loop.time() >= until:
                 break
+            began = own_time(self._pid)
             try:
                 async with asyncio.timeout(LONGEST_SECONDS):
                     line = line or await self._connect()
@@ -54,20 +56,20 @@ class Polite:
             except (OSError, EOFError, TimeoutError) as error:
                 self.lost.append(type(error).__name__)
                 line = None
-            self.seconds.append(loop.time() - began)
+            self.seconds.append(own_time(self._pid) - began)
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _connect(self) -> RawClient:
         return RawClient(*await asyncio.open_connection("127.0.0.1", self._port))
 
 
-async def main(port: int, key: str, seconds: float) -> None:
+async def main(port: int, pid: int, key: str, seconds: float) -> None:
     """Ask from all clients, and print the waits and what was lost as JSON."""
-    polite = Polite(port, key)
+    polite = Polite(port, pid, key)
     until = asyncio.get_running_loop().time() + seconds
     await asyncio.gather(*(polite.ask(client, until) for client in range(CLIENTS)))
     sys.stdout.write(json.dumps([polite.seconds, polite.lost]))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), sys.argv[2], float(sys.argv[3])))
+    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], float(sys.argv[4])))

@@ -61,9 +61,9 @@ async def script(name: str, *arguments: str) -> AsyncIterator[asyncio.subprocess
         await process.wait()
 
 
-async def polite(port: int, seconds: float) -> Seen:
+async def polite(port: int, pid: int, seconds: float) -> Seen:
     """Let the polite tenant ask for so long."""
-    async with script("polite", str(port), POLITE, str(seconds)) as process:
+    async with script("polite", str(port), str(pid), POLITE, str(seconds)) as process:
         told, _ = await process.communicate()
     return Seen(*json.loads(told))
 
@@ -86,8 +86,8 @@ async def malice(quiet_seconds: float, attack_seconds: float) -> Outcome:
 
 async def measured(port: int, pid: int, quiet_seconds: float, attack_seconds: float) -> Outcome:
     """Measure at a running proxy."""
-    await polite(port, WARM_UP_SECONDS)
-    quiet = await polite(port, quiet_seconds)
+    await polite(port, pid, WARM_UP_SECONDS)
+    quiet = await polite(port, pid, quiet_seconds)
     before = rss(pid)
     target = Target(port, MALLORY)
     tasks = [
@@ -96,7 +96,7 @@ async def measured(port: int, pid: int, quiet_seconds: float, attack_seconds: fl
     most = [before]
     tasks.append(asyncio.create_task(watch(pid, most)))
     await asyncio.sleep(1)
-    attacked = await polite(port, attack_seconds)
+    attacked = await polite(port, pid, attack_seconds)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -125,5 +125,7 @@ def _settings(upstream_url: str, folder: Path, store: Path) -> dict[str, str]:
         "BUDGET_CONTEXT_WINDOW": str(WINDOW),
         "TOOLS_MAX_BYTES": "4000",
         "SUMMARY_TIMEOUT_SECONDS": "10",
+        # An answer that begins before its summary is there has its status by then.
+        "SUMMARY_KEEP_ALIVE_SECONDS": "60",
         "LOG_FORMAT": "json",
     }

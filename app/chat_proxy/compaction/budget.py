@@ -1,6 +1,6 @@
 """The token budget of a request: its window, the reserve for the answer and the thresholds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -61,6 +61,15 @@ class Budget:
     """The shortest answer that is worth sending a request for."""
     input_limit: int | None = None
     """The maximum for the prompt alone, where the upstream limits it separately."""
+    is_literal: bool = False
+    """Whether the client chose the trigger, however small it is."""
+
+    def with_trigger(self, tokens: int) -> "Budget":
+        """Return the budget with the client's trigger, unless the window demands an earlier one."""
+        if tokens >= self.trigger:
+            return self
+        prepare = tokens * self.prepare // max(1, self.trigger)
+        return replace(self, trigger=tokens, prepare=prepare, is_literal=True)
 
     def target(self, pace: int) -> int:
         """Return the prompt size at which a compaction ends.

@@ -56,12 +56,12 @@ def details_in(text: str) -> str:
     return (found[1] or "") if found else ""
 
 
-def details_of(medium: Media, part: dict[str, Any], number: int, said: str, told: str = "") -> str:
+def details_of(medium: Media, part: dict[str, Any], message: str, said: str, told: str = "") -> str:
     """Return the name, size and place of a medium, and what it shows.
 
     That is what a model wrote about it, if one was asked, else what the assistant said.
     """
-    about = ", ".join(filter(None, (name_and_size(medium, part), f"message #{number}")))
+    about = ", ".join(filter(None, (name_and_size(medium, part), f"message {message}")))
     if told:
         return f"{about}; it shows: {told}"
     return f"{about}; the assistant said: {said}" if said else about

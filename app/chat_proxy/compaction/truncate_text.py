@@ -12,12 +12,12 @@ LineNote = Callable[[int, int], str]
 _MAX_LINE_SEARCH_CHARS = 200
 _MAX_COUNT_DIGITS = 20
 _NOTE = re.compile(
-    r"\[Tool output truncated: omitted \d{1,20} chars\](?: \[(?:offload id|full text): [^\]]*\])?"
-    r"(?: \[read on from line \d{1,20}\])?"
+    r"\[Tool output truncated: omitted \d{1,20} chars\]"
+    r"(?: \[(?:offload id|full text|recall): [^\]]*\])?(?: \[read on from line \d{1,20}\])?"
 )
 _PLACE = re.compile(
     r"\[(?:Tool output truncated: omitted \d{1,20} chars|base64 removed: \d{1,20} bytes)\]"
-    r"( \[(?:offload id: [0-9a-f]{1,64}"
+    r"( \[(?:offload id: [0-9a-f]{1,64}|recall: r\d{1,6}"
     r"|full text: [^\]\n]{0,400}[0-9a-f]{16,64}\.txt(?:, go on from line \d{1,9})?)\])"
 )
 _COUNT = re.compile(rf"\d{{1,{_MAX_COUNT_DIGITS}}}")

@@ -199,6 +199,21 @@ class TokensSettings(Section):
     background, with the request's own credentials."""
 
 
+class RecallSettings(Section):
+    """Whether the model can ask for messages that left its prompt."""
+
+    enabled: bool = False
+    """Offer the tool `chat_proxy_recall` from the first cut of a conversation on. The proxy answers
+    its calls itself: the client never sees them."""
+    max_rounds: Annotated[int, Field(ge=1, le=10)] = 3
+    """How often the model may ask within one answer."""
+    max_tokens: Annotated[int, Field(ge=100)] = 4_000
+    """Maximum tokens of one recalled text; never more than the window has room for."""
+    without_tools: bool = False
+    """Offer it to requests that bring no tools of their own too. The model must be able to call
+    tools: vLLM refuses them unless it was started with a tool parser."""
+
+
 class CommandsSettings(Section):
     """Commands that users can write in a conversation."""
 

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +27,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 PER_MODEL = frozenset(
     {
         "mode",
+        "contracts",
         "vision",
         "media",
         "tools",
@@ -33,6 +35,7 @@ PER_MODEL = frozenset(
         "budget",
         "history",
         "summary",
+        "recall",
         "replay",
         "tokens",
     }
@@ -88,6 +91,22 @@ def read_variables(env_file: Path | None = Path(".env")) -> Mapping[str, str]:
         raise BadConfiguration(f"{env_file}: is not UTF-8") from None
     known = {name: value for name, value in from_file.items() if value is not None}
     return MappingProxyType(known | os.environ)
+
+
+@contextmanager
+def environment_with(variables: Mapping[str, str], prefix: str) -> Iterator[None]:
+    """Give libraries that read the environment themselves the variables of `.env` too."""
+    given = {name: value for name, value in variables.items() if name.startswith(prefix)}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _refuse_broken_lines(env_file: Path | None) -> None:

@@ -7,6 +7,7 @@ from pydantic import SecretStr
 from chat_proxy.chat.volatile_blocks import VolatileBlocks
 from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.budget import BudgetPolicy
+from chat_proxy.compaction.recall.policy import RecallPolicy
 from chat_proxy.compaction.stages.limit_vision_history import LimitVisionHistoryPolicy
 from chat_proxy.compaction.stages.order import StagePolicies
 from chat_proxy.compaction.stages.strip_media import StripMediaPolicy
@@ -50,7 +51,15 @@ def model_policy(settings: Settings) -> ModelPolicy:
         VolatileBlocks(settings.history.volatile_tags),
         settings.vision.max_pixels,
         settings.vision.notes == "model",
+        recall_policy(settings),
+        settings.contracts,
     )
+
+
+def recall_policy(settings: Settings) -> RecallPolicy:
+    """Return what the settings say about recall."""
+    recall = settings.recall
+    return RecallPolicy(recall.enabled, recall.max_rounds, recall.max_tokens, recall.without_tools)
 
 
 def summary_policy(settings: Settings) -> SummaryPolicy:

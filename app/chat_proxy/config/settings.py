@@ -13,6 +13,7 @@ from chat_proxy.config.compaction_sections import (
     HistorySettings,
     MediaSettings,
     PruneSettings,
+    RecallSettings,
     ReplaySettings,
     SummarySettings,
     TokensSettings,
@@ -52,6 +53,11 @@ class Settings(BaseSettings):
 
     mode: Annotated[Literal["on", "observe", "off"], InAnyCase] = "on"
     """`on`: compact conversations; `observe`: only report what would change; `off`: do nothing."""
+    contracts: Annotated[Literal["auto", "proxy", "upstream"], InAnyCase] = "auto"
+    """Who does what a request asks of the server by `context_management`, `compaction_trigger` and
+    the like: `proxy`, `upstream` (the parameters pass unchanged, and the proxy does not compact
+    these requests), or `auto`: the upstream if it is a hosted API that is known to, else the proxy.
+    """
 
     server: ServerSettings = ServerSettings()
     upstream: UpstreamSettings = UpstreamSettings()
@@ -64,6 +70,7 @@ class Settings(BaseSettings):
     budget: BudgetSettings = BudgetSettings()
     history: HistorySettings = HistorySettings()
     summary: SummarySettings = SummarySettings()
+    recall: RecallSettings = RecallSettings()
     replay: ReplaySettings = ReplaySettings()
     tokens: TokensSettings = TokensSettings()
     store: StoreSettings = StoreSettings()

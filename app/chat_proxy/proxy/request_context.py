@@ -1,6 +1,6 @@
 """The context of one request: the client, where the answer goes, the record."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +10,8 @@ from chat_proxy.proxy.routing.caller import Caller
 from chat_proxy.telemetry.record import RequestRecord
 from chat_proxy.wires.answers import Tap
 from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
+from chat_proxy.wires.contracts.contract import NOTHING_DONE, Contract, ContractOutcome
+from chat_proxy.wires.events import AnswerEdit
 from chat_proxy.wires.wire import Wire
 
 NOT_BUFFERED = (b"x-accel-buffering", b"no")
@@ -49,6 +51,10 @@ class Sink(Protocol):
         ...
 
 
+def hold_nothing(_bytes: int) -> None:
+    """Hold no memory for a request, where none is limited."""
+
+
 @dataclass(slots=True)
 class RequestContext:
     """Everything about a request except its body."""
@@ -63,6 +69,32 @@ class RequestContext:
     cancellation: Cancellation
     tap: Tap | None = None
     wire: Wire = CHAT_COMPLETIONS
+    edits: Sequence[AnswerEdit] = ()
+    """What changes the upstream's answer on its way, nearest to the upstream first."""
+    contract: Contract | None = None
+    """What the client asks the server to do about its context, where the proxy does it."""
+    done: ContractOutcome = NOTHING_DONE
+    """What was done for it."""
+    may_be_refused: bool = False
+    """Whether the request has parameters that the upstream may refuse, and that ask for nothing."""
+    hold: Callable[[int], None] = hold_nothing
+    """Has the request hold so many bytes from now on; raises Overloaded if that is too much."""
+
+    _report: tuple[ContractOutcome, AnswerEdit | None] | None = None
+    """The last outcome that was to be reported, and what reports it."""
+
+    @property
+    def answer_edits(self) -> tuple[AnswerEdit, ...]:
+        """All that changes the answer; what reports on the contract comes last.
+
+        An answer that several calls make has one report.
+        """
+        if self.contract is None:
+            return tuple(self.edits)
+        if self._report is None or self._report[0] is not self.done:
+            self._report = self.done, self.wire.answer_edit(self.done, self.record.request_id)
+        report = self._report[1]
+        return (*self.edits, report) if report else tuple(self.edits)
 
     def answer_json(self, body: bytes) -> Awaitable[None]:
         """Answer with a document of the proxy's own."""

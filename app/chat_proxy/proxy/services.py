@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from chat_proxy.chat.body.parsed_body import RequestLimits
 from chat_proxy.chat.body.prefixes import BodyPrefixes
 from chat_proxy.proxy.compacting.services import CompactionServices
+from chat_proxy.proxy.contracts.services import ContractServices
 from chat_proxy.proxy.forwarding.send import Forwarding
 from chat_proxy.proxy.lifecycle.admission import Admission, Drain
+from chat_proxy.proxy.recall.rounds import RecallServices
 from chat_proxy.proxy.reporting.chat_log import ChatLog
 from chat_proxy.proxy.routing.destinations import Destinations
 from chat_proxy.proxy.routing.model_policy import ModelPolicies
@@ -19,6 +21,7 @@ from chat_proxy.store.archive.archive import Archive
 from chat_proxy.store.factory import FailOpenStore
 from chat_proxy.telemetry.loop_watchdog import LoopWatchdog
 from chat_proxy.telemetry.metrics import Metrics
+from chat_proxy.telemetry.tracing.tracing import Tracing
 from chat_proxy.upstream.discovery import Windows
 
 
@@ -41,13 +44,16 @@ class Services:
     sizing: Sizing
     engine_counts: EngineCounts
     compaction: CompactionServices
+    contracts: ContractServices
     forwarding: Forwarding
+    recall: RecallServices
 
     store: FailOpenStore
     archive: Archive | None
     chat_log: ChatLog
     metrics: Metrics
     loop_watchdog: LoopWatchdog
+    tracing: Tracing
 
     async def open(self) -> None:
         """Open what needs the event loop, and load the tokenizer before the first request.
@@ -55,6 +61,7 @@ class Services:
         Where nothing is counted it is not loaded: it takes a third of a second and 50 MB.
         """
         self.loop_watchdog.open()
+        await self.tracing.open()
         self.forwarding.upstream.open()
         await self.store.open()
         if self.archive is not None:
@@ -80,4 +87,5 @@ class Services:
         await self.windows.close()
         await self.forwarding.upstream.close()
         self.forwarding.deadlines.close()
+        await self.tracing.close()
         self.loop_watchdog.close()

@@ -54,8 +54,9 @@ class Compact:
         compaction = await counted_request(
             request, route, context.caller, record.request_id, self._sizing
         )
+        compaction = compaction._replace(span=record.span)
         done = await compact_manually(compaction, self._services, options)
-        record_manual(record, done, len(compaction.conversation))
+        record_manual(record, done, compaction)
         if done.has_failed:
             raise SummaryNotWritten(f"No summary was written: {done.note} Nothing was changed.")
         body = document_of(compaction, done)

@@ -1,11 +1,16 @@
 """`POST /v1/messages/count_tokens`: the size of a request as the upstream would get it."""
 
+from dataclasses import replace
+
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.errors import InvalidValue
 from chat_proxy.proxy.compacting.services import CompactionServices
+from chat_proxy.proxy.contracts.obey import under_contract
+from chat_proxy.proxy.contracts.services import ContractServices
+from chat_proxy.proxy.contracts.take_over import contract_in, holder_of, taken_over
 from chat_proxy.proxy.forwarding.relay import RelayBytes
-from chat_proxy.proxy.forwarding.send import Forwarding, call_of, send_and_relay
+from chat_proxy.proxy.forwarding.send import call_of, send_and_relay
 from chat_proxy.proxy.lifecycle.cancellation import Watchdog
 from chat_proxy.proxy.reporting.prompt_size import PromptSize, prompt_size, size_unchanged
 from chat_proxy.proxy.request_context import RequestContext
@@ -17,6 +22,7 @@ from chat_proxy.routes.front.asgi_client import AsgiClient
 from chat_proxy.routes.read_request import RequestReader
 from chat_proxy.telemetry.logs import log_exception
 from chat_proxy.upstream.client import Reply
+from chat_proxy.wires.contracts.contract import Contract
 from chat_proxy.wires.messages.wire import MESSAGES
 
 NOT_SERVED = frozenset({404, 405, 501})
@@ -44,13 +50,14 @@ class CountTokens:
         model_routes: ModelRoutes,
         sizing: Sizing,
         services: CompactionServices,
-        forwarding: Forwarding,
+        contracts: ContractServices,
     ) -> None:
         self._reader = reader
         self._model_routes = model_routes
         self._sizing = sizing
         self._services = services
-        self._forwarding = forwarding
+        self._contracts = contracts
+        self._forwarding = contracts.forwarding
 
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
         """Answer one request."""
@@ -63,12 +70,29 @@ class CountTokens:
         asked = context.values.get(b"x-chat-proxy-mode", b"")
         record.model = route.model
         record.set_mode(effective_mode(route.policy.mode, asked))
+        request = await self._obeying(request, route, context)
         size = await self._size_if_compacted(request, route, context)
         if size is None:
             if await self._is_counted_upstream(request, route, context):
                 return
             size = size_unchanged(await self._counted(request, route, context))
         await _send(size, context)
+
+    async def _obeying(
+        self, request: ChatRequest, route: ModelRoute, context: RequestContext
+    ) -> ChatRequest:
+        """Return the request as it is sent if the proxy keeps its contract, else unchanged."""
+        if context.record.mode != "on":
+            return request
+        contract = contract_in(request, context.values)
+        services = self._contracts
+        if contract is None or contract.asks_nothing:
+            return request
+        if holder_of(contract, route, MESSAGES, services) == "upstream":
+            return request
+        context.contract = contract
+        tenant = context.caller.tenant
+        return await taken_over(request, contract, route, tenant, services)
 
     async def _size_if_compacted(
         self, request: ChatRequest, route: ModelRoute, context: RequestContext
@@ -78,6 +102,8 @@ class CountTokens:
             return None
         try:
             compaction = await self._counted(request, route, context)
+            if context.contract is not None:
+                compaction = under_contract(compaction, without_compaction(context.contract))
             size = await prompt_size(compaction, self._services)
         except InvalidValue:
             return None
@@ -109,6 +135,11 @@ class CountTokens:
         except NotServed:
             return False
         return True
+
+
+def without_compaction(contract: Contract) -> Contract:
+    """Return what a count depends on: blocks and clearings, but nothing is compacted anew."""
+    return replace(contract, compacts=False, compacts_now=False)
 
 
 class _RelayIfServed(RelayBytes):

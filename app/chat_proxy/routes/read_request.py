@@ -102,6 +102,7 @@ class RequestReader:
         if body is None:
             body = await self._wait_for_body(context, client)
         salt = salt_of(context.caller.tenant)
+        context.hold = partial(self._hold, context, client)
         if is_quick(body):  # as most are: without a coroutine in between
             count_elements(body, self._limits.max_elements)
             request = read_wire(body, self._limits, wire, self._prefixes, salt)

@@ -1,8 +1,8 @@
 """What the proxy reads from answers, and what it writes into them, whatever the API."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import orjson
 
@@ -24,6 +24,14 @@ class Completion:
     usage: Usage | None
     cached_tokens: int | None = None
     """The prompt tokens that came from a cache, None if the upstream does not report them."""
+
+    def limited_to(self, max_tokens: int) -> Self:
+        """Return the completion with the reason for its end, where the upstream gives none.
+
+        llama.cpp calls every response completed: one that has its maximum of tokens was cut.
+        """
+        is_full = self.usage is not None and self.usage.completion_tokens >= max_tokens
+        return replace(self, finish_reason="length") if is_full and not self.finish_reason else self
 
 
 class Tap(Protocol):

@@ -1,11 +1,13 @@
 """Write the body of a request with another conversation; untouched parts keep their bytes."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.chat.body.splice import serialise_messages, splice
 from chat_proxy.chat.conversation import Conversation
+from chat_proxy.wires.answers import parsed_document
 from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
 from chat_proxy.wires.reading import NOTHING_READ, Fields, Items, entries_of
 from chat_proxy.wires.request import WireRequest
@@ -40,14 +42,17 @@ def body_with(
     read: Conversation,
     conversation: Conversation,
     output: Mapping[str, int] | None = None,
+    tool: Fields | None = None,
 ) -> bytes:
-    """Return the body with another conversation, and with lower limits of the answer."""
-    if not output and _is_same(read, conversation):
+    """Return the body with another conversation, lower limits of the answer, one more tool."""
+    if not output and not tool and _is_same(read, conversation):
         return request.body
     wire, given = wire_of(request), own_fields(request)
     items, changed = written(request, read, conversation)
     if output:
         changed = {**changed, **wire.lowered(given, output)}
+    if tool:
+        changed = {**changed, "tools": tools_with(wire, given, tool)}
     if not changed:
         return splice(request.body, items, given, wire.key)
     others = {name: value for name, value in given.items() if name != wire.key} | changed
@@ -80,3 +85,33 @@ def query_body(
     head = serialise({"model": fields["model"]})[:-1]
     others = {name: value for name, value in fields.items() if name != "model"} | changed
     return b'%b,"%b":%b,%b' % (head, wire.key.encode(), array, serialise(others)[1:])
+
+
+def tools_with(wire: Wire, given: Fields, tool: Fields) -> list[Any]:
+    """Return the tools of a request and one more, in the form of its wire."""
+    return [*(given.get("tools") or ()), wire.tool(tool)]
+
+
+def continued_body(wire: Wire, body: bytes, items: Sequence[Fields], last_tool: str = "") -> bytes:
+    """Return a body of ours with items behind its list, and without the tool of a name."""
+    fields = parsed_document(body)
+    given = fields[wire.key]
+    if last_tool:
+        tools = [it for it in fields.get("tools") or () if _name_of(it) != last_tool]
+        fields = {name: it for name, it in fields.items() if name not in ("tools", "tool_choice")}
+        fields |= {"tools": tools} if tools else {}
+        return serialise({**fields, wire.key: [*_as_list(wire, given), *items]})
+    if type(given) is not list:
+        return serialise({**fields, wire.key: [*_as_list(wire, given), *items]})
+    return splice(body, [*range(len(given)), *items], fields, wire.key)
+
+
+def _as_list(wire: Wire, given: Any) -> list[Any]:
+    return given if type(given) is list else [wire.new_item({"role": "user", "content": given})]
+
+
+def _name_of(tool: Any) -> Any:
+    if type(tool) is not dict:
+        return None
+    function = tool.get("function")
+    return function.get("name") if type(function) is dict else tool.get("name")

@@ -1,12 +1,14 @@
 """Chat completions: the API in whose words the proxy thinks."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.errors import UpstreamInvalidResponse, UpstreamTruncated
 from chat_proxy.wires.answers import AnswerForm, Completion, Reply, data_events, error_in
+from chat_proxy.wires.own_calls.chat import ChatOwnCalls, restored
+from chat_proxy.wires.own_calls.edit import Round
 from chat_proxy.wires.reading import Entry, Fields, Reading, picked
 from chat_proxy.wires.usage import StreamTap, Usage, cached_tokens_in, usage_of
 from chat_proxy.wires.wire import Query, Wire, Written
@@ -188,6 +190,18 @@ class ChatCompletions(Wire):
     def new_item(self, message: Fields) -> Fields:
         """Return the message."""
         return message
+
+    def tool(self, definition: Fields) -> Fields:
+        """Return a tool of the proxy in the form of this API."""
+        return definition
+
+    def own_calls(self, tool: str) -> ChatOwnCalls:
+        """Return what takes the calls of a tool out of answers."""
+        return ChatOwnCalls(tool)
+
+    def restored(self, items: list[Fields], rounds: Sequence[Round]) -> list[Fields] | None:
+        """Return a turn of the client with the calls that were taken out of it."""
+        return restored(items, rounds)
 
     def query_fields(self, fields: Fields, query: Query) -> Fields:
         """Return the fields that decide about the prompt, and those of a query."""

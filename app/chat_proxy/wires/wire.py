@@ -7,7 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
-from chat_proxy.wires.answers import AnswerForm
+from chat_proxy.wires.answers import AnswerForm, Reply
+from chat_proxy.wires.contracts.contract import Contract, ContractOutcome, SealedPrompt
+from chat_proxy.wires.events import AnswerEdit
+from chat_proxy.wires.own_calls.edit import OwnCallEdit, Round
 from chat_proxy.wires.reading import Entry, Fields, Items, Reading
 
 
@@ -42,6 +45,8 @@ class Wire(ABC):
     """The form of its answers."""
     query_headers: ClassVar[Sequence[tuple[bytes, bytes]]] = ()
     """What a query of our own needs beside the credentials."""
+    keeping_hosts: ClassVar[Sequence[str]] = ()
+    """The domains whose servers keep this API's contracts themselves."""
 
     @abstractmethod
     def read(self, fields: Fields) -> Reading:
@@ -67,8 +72,42 @@ class Wire(ABC):
         return Written([self.new_item(message) for message in messages], {})
 
     @abstractmethod
+    def tool(self, definition: Fields) -> Fields:
+        """Return a tool of the proxy, which is defined in the words of chat completions."""
+
+    @abstractmethod
+    def own_calls(self, tool: str) -> OwnCallEdit:
+        """Return what takes the calls of a tool of the proxy out of the answers to one request."""
+
+    @abstractmethod
+    def restored(self, items: list[Fields], rounds: Sequence[Round]) -> list[Fields] | None:
+        """Return a turn of the client's list with the calls that were taken out of it.
+
+        None if it is not the answer that the client got.
+        """
+
+    @abstractmethod
     def query_fields(self, fields: Fields, query: Query) -> Fields:
         """Return the fields of a query of our own, without its list of messages.
 
         `fields` are those of the client's body if the query continues it, else empty.
         """
+
+    def contract(self, fields: Fields, headers: Mapping[bytes, bytes]) -> Contract | None:  # noqa: ARG002 - for APIs that have contracts
+        """Return what a request asks the server to do about its context; None: nothing."""
+        return None
+
+    def obeyed(self, fields: Fields, sealed: SealedPrompt | None) -> Fields:  # noqa: ARG002 - for APIs that have contracts
+        """Return the fields that are sent where the proxy keeps the contract.
+
+        Its parameters are left out, and a sealed prompt stands again for the items before it.
+        """
+        return fields
+
+    def answer_edit(self, done: ContractOutcome, request_id: str) -> AnswerEdit | None:  # noqa: ARG002 - for APIs that have contracts
+        """Return what reports the outcome in the upstream's answer; None if nothing is said."""
+        return None
+
+    def compacted_reply(self, reply: Reply, done: ContractOutcome, *, streams: bool) -> bytes:
+        """Return the answer to a request that only asks for a compaction, or pauses behind it."""
+        raise NotImplementedError

@@ -12,6 +12,7 @@ import uvicorn
 from chat_proxy.cli.serve import listen
 from chat_proxy.server import create_app
 from tests.faults.faulty import chats, metric
+from tests.support.clock import BACKEND, within
 from tests.support.fake_model import FakeModel, Received, fake_model, polite
 from tests.support.live import Proxy, RawAnswer, eventually, raw_client, running_proxy, settings
 
@@ -28,7 +29,7 @@ class Desk:
     async def __call__(self, request: bytes) -> tuple[RawAnswer, list[Received]]:
         """Return the answer and what the upstream got."""
         self.model.requests.clear()
-        async with asyncio.timeout(10), raw_client(self.proxy) as client:
+        async with within(10), raw_client(self.proxy) as client:
             await client.send(request)
             return await client.answer(), chats(self.model)
 
@@ -38,8 +39,8 @@ class Desk:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> object:
+    return BACKEND
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import pytest
 
 from tests.faults.client.conftest import Desk
 from tests.faults.faulty import chats, is_error
+from tests.support.clock import within
 from tests.support.fake_model import Line, Received, answer_json, fake_model, on_chat, polite
 from tests.support.live import chat_body, chat_request, raw_client, running_proxy
 
@@ -41,7 +42,7 @@ async def test_a11_a_body_of_unknown_length_is_refused_at_the_first_byte_too_man
     small: Desk,
 ) -> None:
     small.model.requests.clear()
-    async with asyncio.timeout(10), raw_client(small.proxy) as client:
+    async with within(10), raw_client(small.proxy) as client:
         piece = b"x" * 1_000
         await client.send(CHUNKED)
         for _ in range(MAX_BODY // len(piece)):
@@ -116,7 +117,7 @@ async def test_a23_requests_in_a_row_are_answered_in_order() -> None:
         await answer_json(line, {"number": number})
 
     async with (
-        asyncio.timeout(10),
+        within(10),
         fake_model(on_chat(count_down)) as model,
         running_proxy(model.url) as proxy,
         raw_client(proxy) as client,
@@ -131,7 +132,7 @@ async def test_a23_a_client_that_asks_first_is_told_to_go_on(ask: Desk) -> None:
     body = chat_body()
     head = chat_request(body, "expect: 100-continue")[: -len(body)]
     ask.model.requests.clear()
-    async with asyncio.timeout(10), raw_client(ask.proxy) as client:
+    async with within(10), raw_client(ask.proxy) as client:
         await client.send(head)
         interim = await client.reader.readuntil(b"\r\n\r\n")
         await client.send(body)

@@ -7,6 +7,7 @@ import pytest
 from tests.faults.client.conftest import Serving
 from tests.faults.faulty import AT_ONCE_SECONDS, Waiting, aborted, answered, chats, metric
 from tests.journeys.summaries.talking import WINDOW, body_of, label, long_chat, post
+from tests.support.clock import within
 from tests.support.conversations import listening
 from tests.support.fake_model import delta, fake_model, on_chat, polite
 from tests.support.live import chat_body, chat_request, eventually, raw_client, running_proxy
@@ -61,18 +62,18 @@ async def test_a18_a_summary_that_another_waits_for_is_finished() -> None:
     brain = SummaryModel(once_open(gate, good))
     budget = {"context_window": WINDOW, "prepare": 1}
     async with (
-        asyncio.timeout(20),
+        within(20),
         fake_model(brain) as model,
         running_proxy(model.url, budget=budget, summary={"wait": "trigger"}) as proxy,
         raw_client(proxy) as leaving,
         raw_client(proxy) as staying,
     ):
         await leaving.send(chat_request(body_of(long_chat())))
-        await eventually(lambda: brain.summaries, 5)
+        await eventually(lambda: brain.summaries)
         waiting = asyncio.create_task(post(staying, body_of(long_chat())))
-        await eventually(lambda: metric(proxy, "chat_proxy_summary_waits_total") == 2, 5)
+        await eventually(lambda: metric(proxy, "chat_proxy_summaries_waits_total") == 2)
         leaving.leave()
-        await eventually(lambda: metric(proxy, aborted("ttfb")) == 1, 5)
+        await eventually(lambda: metric(proxy, aborted("ttfb")) == 1)
         gate.set()
         answer = await waiting
 
@@ -130,7 +131,7 @@ async def test_a22_a_client_that_closes_its_side_has_left(
     """Half a close is a close, always: a client that went looks just the same."""
     waiting = Waiting(*api.begins, api.words("one ")) if moment == "in mid-stream" else Waiting()
     async with (
-        asyncio.timeout(5),
+        within(5),
         fake_model(on_chat(waiting)) as model,
         serving(model.url) as proxy,
         raw_client(proxy) as client,

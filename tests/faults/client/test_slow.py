@@ -9,6 +9,7 @@ import pytest
 
 from tests.faults.client.conftest import Desk, Serving
 from tests.faults.faulty import chats, is_error, metric
+from tests.support.clock import Stopwatch, within
 from tests.support.fake_model import (
     DONE,
     Line,
@@ -64,8 +65,12 @@ async def stands_still(flood: Flood) -> int:
             return sent_bytes
 
 
-async def test_a20_a_client_that_stops_reading_is_cut_off(serving: Serving) -> None:
+async def test_a20_a_client_that_stops_reading_is_cut_off(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What it does not take is not piled up for it either."""
+    # The kernel has a clock of its own, which does not wait for this process.
+    monkeypatch.setattr("chat_proxy.http.server.timeouts.KERNEL_FACTOR", 1_000)
     flood = Flood()
     limits = {"client_stall_seconds": STALL_SECONDS}
     async with fake_model(on_chat(flood)) as model, serving(model.url, limits=limits) as proxy:
@@ -73,19 +78,22 @@ async def test_a20_a_client_that_stops_reading_is_cut_off(serving: Serving) -> N
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.connect(("127.0.0.1", proxy.port))
             client.sendall(chat_request(chat_body(stream=True)))
-            async with asyncio.timeout(5):
+            async with within(5):
                 await stands_still(flood)
             connections = proxy.server.server_state.connections
             held = [each.transport.get_write_buffer_size() for each in connections]
-            seconds = await eventually(lambda: flood.let_go, 5)
+            seconds = await eventually(lambda: flood.let_go)
         await eventually(lambda: metric(proxy, "chat_proxy_client_stall_total") == 1)
 
     assert 0 < max(held) <= MOST_HELD_BYTES
     assert seconds < STALL_SECONDS + 1
 
 
-async def test_a20_a_client_that_reads_slowly_gets_everything(serving: Serving) -> None:
+async def test_a20_a_client_that_reads_slowly_gets_everything(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Slow is not stalled."""
+    monkeypatch.setattr("chat_proxy.http.server.timeouts.KERNEL_FACTOR", 1_000)
 
     async def long(received: Received, line: Line) -> None:
         await begin_stream(line)
@@ -167,20 +175,20 @@ async def strict() -> AsyncIterator[Desk]:
 async def test_a21_a_slow_client_is_told_and_closed_at_the_deadline(
     form: Callable[[RawClient], Awaitable[None]], phase: str, deadline: float, strict: Desk
 ) -> None:
-    loop = asyncio.get_running_loop()
     figure = f'chat_proxy_slow_client_total{{phase="{phase}"}}'
     before = strict.figure(figure)
-    async with asyncio.timeout(10), raw_client(strict.proxy) as client:
-        began = loop.time()
+    async with within(10), raw_client(strict.proxy) as client:
+        watch = Stopwatch()
         slowly = asyncio.ensure_future(form(client))
         answer = await client.answer()
         rest = await client.rest()
-        took = loop.time() - began
+        at_least, at_most = watch.wall(), watch.own()
         slowly.cancel()
 
     assert is_error(answer, 408, "request_timeout")
     assert answer.headers["connection"] == "close"
     assert rest == b""
-    assert deadline * 0.9 <= took < deadline + 1
+    assert deadline * 0.9 <= at_least
+    assert at_most < deadline + 1
     assert strict.figure(figure) == before + 1
     assert chats(strict.model) == []

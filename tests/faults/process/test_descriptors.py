@@ -76,7 +76,7 @@ async def test_e6_when_descriptors_run_out_newcomers_are_told_and_the_others_go_
 
 async def until_served(proxy: ProxyProcess) -> RawAnswer:
     """Ask until there is room again; as long as far too many are there, nobody is answered."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             with suppress(asyncio.IncompleteReadError, ConnectionError):
                 answer = await ask_anew(proxy)

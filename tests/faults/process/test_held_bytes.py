@@ -1,10 +1,9 @@
 """Row E7: more bytes than may be held at once."""
 
-import asyncio
-
 import pytest
 
 from tests.faults.faulty import Waiting, is_error
+from tests.support.clock import within
 from tests.support.fake_model import fake_model, on_chat
 from tests.support.live import chat_body, chat_request, eventually, raw_client, running_proxy
 
@@ -14,7 +13,7 @@ pytestmark = pytest.mark.anyio
 async def test_e7_more_bytes_than_may_be_held_are_refused_for_a_moment() -> None:
     waiting = Waiting()
     async with (
-        asyncio.timeout(10),
+        within(10),
         fake_model(on_chat(waiting)) as model,
         running_proxy(model.url, limits={"max_inflight_bytes": 150}) as proxy,
         raw_client(proxy) as first,

@@ -44,7 +44,7 @@ async def is_held_up(proxy: ProxyProcess, body: bytes) -> bool:
     Three times what the machine itself makes the asking process wait is not the proxy's doing.
     """
     client = await proxy.connect()
-    async with pinged(proxy.port) as waits, asyncio.timeout(60):
+    async with pinged(proxy.port) as waits, asyncio.timeout(300):
         await client.send(chat_request(body))
         await client.reader.readuntil(b"word ")
     client.leave()

@@ -50,7 +50,7 @@ async def test_e10_what_fails_beside_a_request_does_not_fail_it(
 async def test_e10_a_mistake_before_the_first_byte_is_a_json_500(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("chat_proxy.proxy.chat.call_of", fail)
+    monkeypatch.setattr("chat_proxy.proxy.outgoing.call_of", fail)
     async with (
         fake_model(polite) as model,
         running_proxy(model.url) as proxy,

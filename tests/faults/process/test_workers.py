@@ -121,7 +121,7 @@ async def test_e4_workers_share_port_and_figures_and_a_dead_one_is_replaced() ->
 
 async def expect_count(url: str, count: int) -> None:
     """Wait for the figures of the other worker, which come every second."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await counted(url) != count:  # noqa: ASYNC110 - a process of its own has no Event
             await asyncio.sleep(0.1)
 

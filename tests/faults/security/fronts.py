@@ -104,7 +104,7 @@ def free_port() -> int:
 
 async def until_open(port: int, process: asyncio.subprocess.Process) -> None:
     """Wait until the server takes connections."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             assert process.returncode is None, "the front did not start"
             try:

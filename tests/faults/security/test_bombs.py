@@ -25,6 +25,7 @@ zstd = import_module("compression.zstd" if sys.version_info >= (3, 14) else "bac
 
 MEGABYTE = 2**20
 KILOBYTE_SECONDS = 0.001
+TRIES = 40
 """What a pattern may take for the worst kilobyte: a linear one takes half, a square one eight."""
 BOUNDED = {
     "chat_proxy.config.environment._PASSWORD": "the operator's own settings",
@@ -166,7 +167,7 @@ def is_slow(used: Used) -> bool:
     """Tell whether some kilobyte takes too long, looked at again where it seems so."""
     for text in used.hurting(1_000):
         if used.seconds(text) > KILOBYTE_SECONDS and all(
-            used.seconds(text) > KILOBYTE_SECONDS for _ in range(5)
+            used.seconds(text) > KILOBYTE_SECONDS for _ in range(TRIES)
         ):
             return True
     return False

@@ -53,7 +53,7 @@ async def flooded(gate: asyncio.Event) -> AsyncIterator[tuple[Proxy, list[httpx.
         async with asyncio.TaskGroup() as group:
             for _ in range(FLOOD):
                 group.create_task(ask())
-            await eventually(lambda: len(answers) == FLOOD - MOST, 20)
+            await eventually(lambda: len(answers) == FLOOD - MOST)
             yield proxy, answers
             gate.set()
 
@@ -86,8 +86,8 @@ async def test_f19_when_answers_have_ended_there_is_room_again() -> None:
         async with raw_client(proxy) as leaving:
             await leaving.send(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n")
             await leaving.send(f"{AUTHORIZATION}{ALICE}\r\ncontent-length: 9\r\n\r\n".encode())
-            await eventually(lambda: proxy.services.drain._running, 5)
-        await eventually(lambda: not proxy.services.drain._running, 5)
+            await eventually(lambda: proxy.services.drain._running)
+        await eventually(lambda: not proxy.services.drain._running)
         assert (await alice.get("/v1/models")).status_code == 200
 
 
@@ -112,7 +112,7 @@ async def test_f19_a_flood_leaves_room_at_the_model_for_others(most: int, is_ful
     ):
         flood = [asyncio.create_task(alice.post(CHAT, content=chat_body())) for _ in range(40)]
         chats = most or len(flood)
-        await eventually(lambda: sum(r.method == "POST" for r in model.requests) == chats, 20)
+        await eventually(lambda: sum(r.method == "POST" for r in model.requests) == chats)
         for _ in range(5):
             assert (await bob.post(CHAT, content=chat_body())).status_code == 200
         gate.set()
@@ -133,7 +133,7 @@ async def test_f19_a_tenant_whose_summary_tokens_are_used_up_goes_on_without() -
     assert first == ["built", "failed-open", "failed-open"]
     assert asked == 1
     assert other == ["built"]
-    assert 'chat_proxy_summary_fail_total{reason="tenant_budget"} 2.0' in failed
+    assert 'chat_proxy_summaries_fail_total{reason="tenant_budget"} 2.0' in failed
 
 
 async def labels(talk: Talk, key: str, count: int) -> list[str]:
@@ -153,7 +153,7 @@ async def test_f19_in_the_line_for_summaries_tenants_take_turns() -> None:
     brain = SummaryModel(once_open(gate), window=WINDOW)
     async with talking(brain, summary={"concurrency": 1}) as talk:
         many = [asyncio.create_task(ask_alone(talk, ALICE, n)) for n in range(5)]
-        await eventually(lambda: len(brain.summaries) == 1, 10)
+        await eventually(lambda: len(brain.summaries) == 1)
         await eventually(
             lambda: len(talk.proxy.services.compaction.summaries.jobs._running) == 5, 10
         )

@@ -106,7 +106,7 @@ async def test_f13_no_secret_reaches_log_metrics_store_or_error_bodies(tmp_path:
         bodies = await send_all(url, secret)
         metrics = (await ask(f"{url}/metrics", headers={"x-api-key": "admin"})).text
         sent = secret.count - 6
-        await eventually(lambda: len(requests_in(command)) >= sent, 5)
+        await eventually(lambda: len(requests_in(command)) >= sent)
 
     assert secret.count >= 40
     assert bodies.count('"error"') > 10

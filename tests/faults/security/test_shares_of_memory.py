@@ -1,6 +1,5 @@
 """F29: what a tenant announces is not reserved, and what it sends takes its own share only."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -9,6 +8,7 @@ import pytest
 from chat_proxy.errors import Overloaded
 from chat_proxy.proxy.lifecycle.admission import Admission
 from tests.faults.faulty import is_error
+from tests.support.clock import within
 from tests.support.fake_model import fake_model, polite
 from tests.support.live import (
     Proxy,
@@ -56,7 +56,7 @@ async def test_f29_what_is_announced_reserves_nothing() -> None:
     """F29: 16 heads of a hundred bytes announced all the memory, and shut out everybody."""
     begins = begun(32 * MEBIBYTE, 1, MALLORY)
     async with (
-        asyncio.timeout(20),
+        within(20),
         fake_model(polite) as model,
         running_proxy(model.url) as proxy,
         sending(proxy, SOCKETS, begins),
@@ -74,7 +74,7 @@ async def test_f29_a_tenant_that_fills_the_memory_leaves_some_to_others() -> Non
     begins = begun(MEBIBYTE, PIECE, MALLORY)
     limits = {"max_inflight_bytes": 10 * PIECE}
     async with (
-        asyncio.timeout(20),
+        within(20),
         fake_model(polite) as model,
         running_proxy(model.url, limits=limits) as proxy,
         sending(proxy, SOCKETS, begins) as clients,
@@ -93,7 +93,7 @@ async def test_f29_a_body_that_finds_no_memory_in_its_middle_is_answered_and_clo
     """F29: its client reads the refusal, although it was still sending; nothing stays behind."""
     limits = {"max_inflight_bytes": 10 * PIECE}
     async with (
-        asyncio.timeout(20),
+        within(20),
         fake_model(polite) as model,
         running_proxy(model.url, limits=limits) as proxy,
         sending(proxy, 1, begun(MEBIBYTE, 6 * PIECE, MALLORY)),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.faults.security.smuggling import BODY, CASES, CHUNKED, LENGTH, Case, head
+from tests.support.clock import BACKEND, within
 from tests.support.fake_model import FakeModel, Received, fake_model, polite
 from tests.support.live import Proxy, raw_client, running_proxy
 
@@ -24,8 +25,8 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> object:
+    return BACKEND
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ async def test_f7_a_request_has_one_reading_or_none(case: Case, scene: Scene) ->
     """F7."""
     scene.model.requests.clear()
 
-    async with asyncio.timeout(3), raw_client(scene.proxy) as client:
+    async with within(3), raw_client(scene.proxy) as client:
         await client.send(case.raw)
         answer = await client.answer()
         if case.upstream is None or answer.headers.get("connection") == "close":
@@ -68,7 +69,7 @@ async def test_f7_where_packets_end_changes_nothing(size: int, scene: Scene) -> 
     scene.model.requests.clear()
     raw = CASES["trailers that would decide"].raw
 
-    async with asyncio.timeout(3), raw_client(scene.proxy) as client:
+    async with within(3), raw_client(scene.proxy) as client:
         for start in range(0, len(raw), size):
             await client.send(raw[start : start + size])
             await asyncio.sleep(0)
@@ -86,7 +87,7 @@ async def test_f7_trailers_that_come_late_are_dropped_too(scene: Scene) -> None:
     """F7: the app is already running when they arrive."""
     scene.model.requests.clear()
 
-    async with asyncio.timeout(3), raw_client(scene.proxy) as client:
+    async with within(3), raw_client(scene.proxy) as client:
         await client.send(head(CHUNKED) + b"%x\r\n%s\r\n" % (len(BODY), BODY))
         await asyncio.sleep(0.05)
         await client.send(b"0\r\nx-evil: 1\r\nx-chat-proxy-mode: off\r\n\r\n")
@@ -110,7 +111,7 @@ async def test_f6_hop_by_hop_headers_stay_here(scene: Scene) -> None:
         "x-kept: yes",
     )
 
-    async with asyncio.timeout(3), raw_client(scene.proxy) as client:
+    async with within(3), raw_client(scene.proxy) as client:
         await client.send(head(LENGTH, *lines) + BODY)
         answer = await client.answer()
 
@@ -125,7 +126,7 @@ async def test_f7_the_corpus_is_large_and_refusals_are_counted(scene: Scene) -> 
     """F7: and refusals are counted by their code."""
     refused = next(case for case in CASES.values() if case.upstream is None)
 
-    async with asyncio.timeout(3), raw_client(scene.proxy) as client:
+    async with within(3), raw_client(scene.proxy) as client:
         await client.send(refused.raw)
         await client.answer()
 
@@ -137,7 +138,7 @@ async def test_f7_a_trailer_that_ends_the_connection_makes_nobody_wait(scene: Sc
     """F7: the parser believes it and reads no further, so the answer says so and is the last."""
     raw = CASES["trailers that would decide"].raw
 
-    async with asyncio.timeout(3), raw_client(scene.proxy) as client:
+    async with within(3), raw_client(scene.proxy) as client:
         await client.send(raw + head(LENGTH) + BODY)
         answer = await client.answer()
         rest = await client.rest()

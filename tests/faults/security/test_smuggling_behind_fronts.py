@@ -59,7 +59,7 @@ async def asked(port: int, target: str) -> object:
     """Return the target that somebody who asks for one is answered about."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET {target} HTTP/1.1\r\nhost: proxy\r\nconnection: close\r\n\r\n".encode())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         answer = await reader.read()
     writer.close()
     head, _, body = answer.partition(b"\r\n\r\n")

@@ -114,10 +114,10 @@ async def test_d13_a_regular_sweep_does_not_go_by_a_clock_that_has_just_jumped(
     kept.archive._clock = clock = Jumping()
 
     await kept.archive.open()
-    await eventually(lambda: clock.asked > 20, 20)
+    await eventually(lambda: clock.asked > 20)
     still = texts(kept)
     clock.now += 6 * DAY
-    await eventually(lambda: not texts(kept), 20)
+    await eventually(lambda: not texts(kept))
     await kept.archive.close()
 
     assert len(there) == 3

@@ -8,6 +8,7 @@ import pytest
 from chat_proxy.store.sqlite.store import SqliteStore
 from tests.journeys.replicas.fleet import fleet_of
 from tests.journeys.summaries.talking import WINDOW, label, long_chat, other_chat
+from tests.support.clock import own_time
 from tests.support.conversations import get
 from tests.support.summary_model import SummaryModel
 from tests.unit.store.places import locked, place_in, store_in_file
@@ -26,11 +27,11 @@ async def test_d1_a_locked_file_is_read_and_nobody_waits_long(tmp_path: Path) ->
         writer, reader = fleet.talks
         await writer.ask(long_chat())
         with locked(place_in(tmp_path)):
-            start = asyncio.get_running_loop().time()
+            start = own_time()
             reused = await reader.ask(long_chat())
             built = await writer.ask(other_chat())
             again = await writer.ask(other_chat())
-            seconds = asyncio.get_running_loop().time() - start
+            seconds = own_time() - start
         errors = fleet.store_errors("busy") + fleet.store_errors("slow")
 
     assert [label(it) for it in (reused, built, again)] == ["reused", "built", "reused"]

@@ -122,7 +122,7 @@ async def test_d12_what_the_retention_took_is_written_again_when_it_is_used(tmp_
     for _ in range(2):
         async with talking(SummaryModel(), window=64_000, tools=TOOLS, archive=archive) as talk:
             asked = await talk.ask(reading(LOG))
-            await eventually(lambda: list(folder.glob("*.txt")), 20)
+            await eventually(lambda: list(folder.glob("*.txt")))
             found = await fetched(talk, asked)
         (file,) = folder.glob("*.txt")
         assert (file.read_text(), found.body) == (LOG, LOG.encode())
@@ -148,7 +148,7 @@ async def test_d15_a_tenant_that_keeps_too_much_loses_its_own_and_nobody_else_s(
             "newest": await fetched(talk, greedy[-1], GREEDY),
         }
         folder = tmp_path / "archive" / "tool_result"
-        await eventually(lambda: list(folder.glob(f"{id_in(greedy[-1])}.txt")), 10)
+        await eventually(lambda: list(folder.glob(f"{id_in(greedy[-1])}.txt")))
 
     assert {name: it.status for name, it in answers.items()} == {
         "polite": 200,

@@ -155,7 +155,7 @@ async def test_c1_c2_c3_c5_a_request_goes_on_without_the_summary(
         answered = await they.say(api, body)
 
         assert is_passed_by(they, answered, body), (answered.headers, they.server.summaries)
-        assert they.figure(f'chat_proxy_summary_fail_total{{reason="{reason}"}}') == 1
+        assert they.figure(f'chat_proxy_summaries_fail_total{{reason="{reason}"}}') == 1
 
 
 @ALL

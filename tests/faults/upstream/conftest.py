@@ -4,12 +4,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.support.clock import BACKEND
 from tests.support.meeting import Stage, common_stage
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> object:
+    return BACKEND
 
 
 @pytest.fixture(scope="module")

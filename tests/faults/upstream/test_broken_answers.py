@@ -6,6 +6,7 @@ import json
 import pytest
 
 from tests.faults.faulty import Says, is_error, large_json, whole
+from tests.support.clock import within
 from tests.support.fake_model import COMPLETION, Line, Received, answer_json, polite
 from tests.support.live import chat_request
 from tests.support.meeting import Stage, cut, meeting
@@ -58,7 +59,7 @@ async def test_b7_half_an_answer_on_another_path_breaks_the_connection() -> None
         await asyncio.sleep(0.05)
         cut(line)
 
-    async with asyncio.timeout(10), meeting(polite) as they:
+    async with within(10), meeting(polite) as they:
         they.model.behaviour = half
         await they.client.send(
             b"POST /v1/audio/speech HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"

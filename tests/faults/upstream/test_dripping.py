@@ -7,6 +7,7 @@ from statistics import median
 import pytest
 
 from tests.faults.faulty import WORD, Streams, last_error
+from tests.support.clock import own_time
 from tests.support.fake_model import Line, Received, begin_stream
 from tests.support.live import chat_body, chat_request
 from tests.support.meeting import Meeting, Stage, meeting
@@ -30,7 +31,7 @@ class Drips:
     async def __call__(self, _: Received, line: Line) -> None:
         await begin_stream(line)
         for byte in self._data:
-            self.sent_at.put_nowait(time.perf_counter())
+            self.sent_at.put_nowait(own_time())
             await line.chunk(bytes([byte]))
             await asyncio.sleep(self._pause)
         await line.until_closed()
@@ -43,7 +44,7 @@ async def delays(they: Meeting, drips: Drips, data: bytes) -> list[float]:
     found = []
     for byte in data:
         assert await they.client.reader.readexactly(6) == b"1\r\n%c\r\n" % byte
-        found.append(time.perf_counter() - await drips.sent_at.get())
+        found.append(own_time() - await drips.sent_at.get())
     return found
 
 

@@ -10,6 +10,7 @@ import pytest
 import trustme
 
 from tests.faults.faulty import whole
+from tests.support.clock import within
 from tests.support.live import Proxy, chat_body, chat_request, raw_client, running_proxy
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +70,7 @@ async def test_b30_the_next_request_does_not_wait_behind_an_unread_one(
         "keep_alive_seconds": 60,
     }
     async with (
-        asyncio.timeout(40),
+        within(40),
         impatient(status, authority if is_tls else None) as url,
         running_proxy(url, upstream=options, mode="off") as proxy,
     ):

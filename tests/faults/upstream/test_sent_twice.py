@@ -8,6 +8,7 @@ import pytest
 
 from chat_proxy.upstream.client import Call, Upstream, UpstreamPolicy
 from tests.faults.faulty import is_error, whole
+from tests.support.clock import within
 from tests.support.fake_model import Line, Received, polite
 from tests.support.live import eventually
 from tests.support.meeting import cut, meeting
@@ -70,7 +71,7 @@ async def test_b5_b31_a_request_that_was_never_sent_to_its_end_is_sent_again() -
     """However long it took: nobody can have worked on a part of it."""
     upstream = Upstream(UpstreamPolicy(None, 1, 60, 0, 1))
     upstream.open()
-    async with asyncio.timeout(10), deaf_after_one() as url:
+    async with within(10), deaf_after_one() as url:
         first = await upstream.send(Call("POST", url, "/x", []))
         assert await first.read_some() == b"{}"
         first.release()

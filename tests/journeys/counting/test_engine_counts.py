@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.clock import own_time
 from tests.support.fake_model import COMPLETION, Line, Received, answer_json, fake_model
 from tests.support.live import (
     Proxy,
@@ -19,10 +20,19 @@ from tests.support.live import (
     raw_client,
     running_proxy,
 )
+from tests.support.wire_model import post
 
 pytestmark = pytest.mark.anyio
 
 HINDI = "आज हम इस समस्या के कुछ समाधानों पर विस्तार से चर्चा करेंगे। " * 12
+UNSUPPORTED = {
+    "error": {
+        "code": 400,
+        "message": "unsupported content[].type",
+        "type": "invalid_request_error",
+    }
+}
+"""llama.cpp's own words about a content part that chat completions do not have."""
 BEFORE = "x-chat-proxy-tokens-before"
 
 
@@ -35,17 +45,22 @@ class Engine:
     tokens: int = 600
     pause: float = 0.0
     questions: list[Received] = field(default_factory=list)
+    counted: int = 0
 
     async def __call__(self, received: Received, line: Line) -> None:
         path = received.target
         if path == "/v1/models":
             card = {"id": "fake", "owned_by": self.owner, "max_model_len": 100_000}
             await answer_json(line, {"data": [card]})
-        elif path == "/v1/chat/completions":
+        elif path in ("/v1/chat/completions", "/v1/responses"):
             await answer_json(line, {**COMPLETION, "usage": None})
         else:
             self.questions.append(received)
             await asyncio.sleep(self.pause)
+            if self.owner == "llamacpp" and b'"input_text"' in received.body:
+                await answer_json(line, UNSUPPORTED, 400)
+                return
+            self.counted += 1
             name = "count" if path == "/tokenize" else "input_tokens"
             status = 404 if path in self.missing else 200
             await answer_json(line, {name: self.tokens}, status)
@@ -92,14 +107,29 @@ async def test_what_the_engine_says_calibrates_at_once(owner: str, path: str) ->
     assert int(again.headers[BEFORE]) == pytest.approx(engine.tokens, rel=0.03)
 
 
+async def test_llama_cpp_is_asked_about_responses_in_words_that_it_knows() -> None:
+    engine = Engine("llamacpp")
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": HINDI}]}
+    body = json.dumps({"model": "fake", "input": [item]}).encode()
+    async with serving(engine) as proxy, raw_client(proxy) as client:
+        await client.send(post("/v1/responses", body))
+        await client.answer()
+        await eventually(lambda: engine.counted)
+        await asyncio.sleep(0.1)
+        await client.send(post("/v1/responses", body))
+        again = await client.answer()
+
+    assert int(again.headers[BEFORE]) == pytest.approx(engine.tokens, rel=0.03)
+
+
 async def test_no_request_waits_for_the_engines_count() -> None:
     engine = Engine(pause=5)
     async with serving(engine) as proxy:
-        began = asyncio.get_running_loop().time()
+        began = own_time()
         for _ in range(3):
             assert (await ask(proxy, messages=user(HINDI))).status == 200
 
-        assert asyncio.get_running_loop().time() - began < 2
+        assert own_time() - began < 2
         await eventually(lambda: engine.questions)
 
 

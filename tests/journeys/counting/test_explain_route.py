@@ -74,8 +74,9 @@ async def test_tokens_structure_window_and_budget_are_told() -> None:
     )
     assert tokens["calibration"] == {
         "vocabulary": "", **dict.fromkeys(tokens["by_script"], 1.1),
-        "tool_messages": 0.0, "tools": 0.0, "media": 1.0, "cells": 0.0, "frames": 1.0,
-        "preamble": 0.0, "fixed": 0.0, "lessons": 0,
+        "tool_messages": 0.0, "result_escapes": 0.0, "tools": 0.0, "media": 1.0, "cells": 0.0,
+        "call_frames": 1.0, "frames": 1.0, "preamble": 0.0, "unled": 0.0, "fixed": 0.0,
+        "lessons": 0,
     }  # fmt: skip
     assert told["window"] == {"tokens": 4096, "source": "discovery"}
     assert told["budget"] == {

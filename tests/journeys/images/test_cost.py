@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from chat_proxy.imaging.scale import scaled_image
 from chat_proxy.imaging.scaled_images import ScaledImages
 from tests.journeys.images.photos import VisionServer, asks, looking, photo, tell
+from tests.support.clock import own_time
 from tests.unit.chat.shapes import system
 
 pytest.importorskip("PIL")
@@ -27,10 +29,10 @@ def base64_of(url: str) -> str:
 
 async def stall_during(work: asyncio.Future[Any]) -> float:
     """Return the longest time for which the loop did nothing else."""
-    longest, before = 0.0, time.perf_counter()
+    longest, before = 0.0, own_time()
     while not work.done():
         await asyncio.sleep(0.001)
-        now = time.perf_counter()
+        now = own_time()
         longest, before = max(longest, now - before), now
     return longest
 
@@ -38,8 +40,8 @@ async def stall_during(work: asyncio.Future[Any]) -> float:
 @pytest.mark.parametrize("side", [600, 1_100, 2_200, 3_500])
 def test_a_photo_of_twelve_megapixels_takes_little_cpu(side: int) -> None:
     given = base64_of(photo())
-    costs = []
-    for _ in range(ROUNDS):
+    costs: list[float] = []
+    while len(costs) < ROUNDS and min(costs, default=inf) > MOST_CPU_SECONDS:
         before = time.thread_time()
         assert scaled_image(given, side) is not None
         costs.append(time.thread_time() - before)
@@ -48,8 +50,8 @@ def test_a_photo_of_twelve_megapixels_takes_little_cpu(side: int) -> None:
 
 
 async def test_the_event_loop_goes_on_meanwhile() -> None:
-    stalls = []
-    for _ in range(ROUNDS):
+    stalls: list[float] = []
+    while len(stalls) < ROUNDS and min(stalls, default=inf) > LONGEST_STALL_SECONDS:
         images = ScaledImages()
         work = asyncio.ensure_future(images.scale("ann", [(base64_of(photo()), 1_100)]))
         stalls.append(await stall_during(work))

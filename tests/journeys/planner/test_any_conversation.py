@@ -63,7 +63,7 @@ CASES = st.builds(
     stream=st.booleans(),
 )
 THOROUGH = settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],

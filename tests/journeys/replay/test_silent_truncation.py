@@ -295,7 +295,7 @@ async def test_a_client_that_leaves_ends_the_second_try() -> None:
     server = TruncatingServer(num_ctx=NUM_CTX, others={1: silent_to_the_end})
     async with guest_of_truncating(server) as guest:
         await guest.client.send(chat_request(body_of(chat())))
-        await eventually(lambda: len(server.chats) == 2, 10)
+        await eventually(lambda: len(server.chats) == 2)
         assert not ended
         guest.client.leave()
 
@@ -349,7 +349,7 @@ async def test_a_window_is_known_after_kill_9(tmp_path: Path) -> None:
         chosen = {"UPSTREAM_BASE_URL": model.url, "STORE_URL": f"sqlite:///{file}"}
         async with running_command("serve", **chosen) as command:
             await post(await command.url(), "completions", body)
-            await eventually(lambda: lessons_in(file), 10)
+            await eventually(lambda: lessons_in(file))
             command.process.send_signal(signal.SIGKILL)
             await command.ended()
         async with running_command("serve", **chosen) as command:

@@ -1,7 +1,6 @@
 """Clients that never stop asking, and how long each of them waits."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from itertools import count
 
 from tests.journeys.replicas.fleet import Fleet
 from tests.journeys.summaries.talking import SYSTEM, body_of, post, turns
+from tests.support.clock import own_time
 from tests.support.live import Proxy, raw_client
 
 CLIENTS_PER_PROXY = 2
@@ -27,7 +27,7 @@ class Wait:
 
 @dataclass
 class Load:
-    """All requests so far, by `time.perf_counter`."""
+    """All requests so far, by `own_time`."""
 
     waits: list[Wait] = field(default_factory=list)
 
@@ -44,9 +44,9 @@ class Load:
         async with raw_client(proxy) as line:
             while True:
                 body = body_of([SYSTEM, *turns(7, first=next(_numbers))[:-1]])
-                at = time.perf_counter()
+                at = own_time()
                 answer = await post(line, body)
-                self.waits.append(Wait(at, time.perf_counter() - at, answer.status))
+                self.waits.append(Wait(at, own_time() - at, answer.status))
                 await asyncio.sleep(PAUSE_SECONDS)
 
 

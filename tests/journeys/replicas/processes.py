@@ -60,7 +60,7 @@ async def running_processes(
     assert nursery.stdout
     try:
         pids = [int(await nursery.stdout.readline()) for _ in logs]
-        await eventually(lambda: all(map(_address_in, logs)), seconds=30)
+        await eventually(lambda: all(map(_address_in, logs)))
         addresses = map(_address_in, logs)
         yield [Process(pid, url) for pid, url in zip(pids, addresses, strict=True)]
     finally:

@@ -49,7 +49,7 @@ async def test_proxies_on_one_file_that_prepare_at_once_write_one_summary(tmp_pa
         body = body_of(long_chat(11))
         early = await asyncio.gather(*(post(talk.line, body) for talk in fleet.talks))
         jobs = [talk.proxy.services.compaction.summaries.jobs for talk in fleet.talks]
-        await eventually(lambda: brain.summaries and not any(it._running for it in jobs), 10)
+        await eventually(lambda: brain.summaries and not any(it._running for it in jobs))
         late = await fleet.ask_all([*long_chat(11), *turns(3, first=20)[1:], user("And then?")])
 
     assert {label(it) for it in early} == {"none"}
@@ -70,12 +70,12 @@ async def test_a_conversation_that_grows_while_its_summary_is_written_needs_no_o
         messages = long_chat(11)
         for number, its_jobs in enumerate(jobs):
             await fleet.ask(messages)
-            await eventually(lambda its=its_jobs: its._running, 10)
+            await eventually(lambda its=its_jobs: its._running)
             messages = [*messages, *turns(1, 250, first=30 + number)[1:], user("And then?")]
         await asyncio.sleep(POLL_SECONDS + 0.3)
         begun = len(brain.summaries)
         gate.set()
-        await eventually(lambda: not any(it._running for it in jobs), 10)
+        await eventually(lambda: not any(it._running for it in jobs))
         late = await fleet.ask_all([*messages, *turns(3, first=40)[1:], user("And now?")])
 
     assert begun == 1

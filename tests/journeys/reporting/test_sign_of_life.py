@@ -2,16 +2,17 @@
 
 import asyncio
 import json
-import time
 from typing import Any
 
 import pytest
 
 from chat_proxy.config.settings import Settings
 from tests.journeys.summaries.troubles import chatter
-from tests.support.fake_model import MODELS, Line, Received, answer_json
+from tests.support.clock import own_time
+from tests.support.fake_model import MODELS, Line, Received, answer_json, begin_stream
 from tests.support.live import RawAnswer
 from tests.support.meeting import Meeting, meeting
+from tests.support.wires.apis import APIS
 
 pytestmark = pytest.mark.anyio
 
@@ -111,11 +112,64 @@ async def test_a_web_page_may_read_a_stream_that_begins_so() -> None:
 
 async def test_a_request_that_does_not_wait_so_long_keeps_its_status() -> None:
     async with meeting(slow_and_broken, **BUDGET, summary={"wait": "trigger"}) as met:
-        started = time.monotonic()
+        started = own_time()
         answer = await ask(met, "chat/completions", stream=True)
 
-    assert time.monotonic() - started < 5
+    assert own_time() - started < 5
     assert answer.status == 500
+
+
+class SlowSummaries:
+    """Write no summary for a while, then refuse it; answer a chat with the stream of its API."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    async def __call__(self, received: Received, line: Line) -> None:
+        if received.method == "GET":
+            await answer_json(line, MODELS)
+            return
+        if received.header("x-chat-proxy-purpose") == "summary":
+            await asyncio.sleep(self._seconds)
+            await answer_json(line, {"error": {"message": "Out of memory."}}, 500)
+            return
+        await begin_stream(line)
+        for piece in [*story_of(received.target), b""]:
+            await line.chunk(piece)
+
+
+def story_of(target: str) -> list[bytes]:
+    """Return the events of an answer in the API of a path."""
+    return next(api.story() for api in APIS if target.startswith(api.path.partition("?")[0]))
+
+
+async def streamed(path: str, behaviour: SlowSummaries, **summary: Any) -> RawAnswer:
+    sections = {**BUDGET, "summary": {"wait": "trigger", **summary}}
+    async with meeting(behaviour, **sections) as met:
+        met.model.behaviour = behaviour
+        body = json.dumps({"model": "fake", **BODIES[path], "stream": True}).encode()
+        head = f"POST /v1/{path} HTTP/1.1\r\nhost: proxy\r\ncontent-length: {len(body)}\r\n\r\n"
+        await met.client.send(head.encode() + body)
+        return await met.client.answer()
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_the_answer_follows_the_signs_unchanged(path: str) -> None:
+    answer = await streamed(path, SlowSummaries(PAUSE), keep_alive_seconds=SIGN)
+
+    rest = answer.body
+    while rest.startswith(SIGNS[path]):
+        rest = rest.removeprefix(SIGNS[path])
+    assert answer.status == 200
+    assert len(rest) < len(answer.body)
+    assert rest == b"".join(story_of(f"/v1/{path}"))
+
+
+async def test_without_any_setting_all_apis_have_one_sign_in_six_seconds() -> None:
+    answers = await asyncio.gather(*(streamed(path, SlowSummaries(6.5)) for path in BODIES))
+
+    for path, answer in zip(BODIES, answers, strict=True):
+        assert answer.body == SIGNS[path] + b"".join(story_of(f"/v1/{path}"))
 
 
 def test_the_first_sign_comes_after_five_seconds_unless_it_is_set_otherwise() -> None:

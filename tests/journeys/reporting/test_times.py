@@ -68,7 +68,7 @@ async def test_a_wait_for_a_summary_is_neither_the_proxys_nor_the_upstreams_time
         == pytest.approx(found["summary"], abs=0.11)
     )
     assert line["proxy_ms"] + line["summary_wait_ms"] + line["upstream_ms"] <= line["ms"] + 0.2
-    assert seconds(trouble.met, "summary_wait_seconds") >= PAUSE
+    assert seconds(trouble.met, "summaries_wait_seconds") >= PAUSE
 
 
 async def test_all_tries_of_a_request_that_was_too_long_are_the_upstreams_time() -> None:

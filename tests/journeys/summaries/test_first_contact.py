@@ -16,7 +16,7 @@ from tests.support.strict_template import complaints
 from tests.support.summary_model import Question, SummaryModel, empty, failing, good
 from tests.unit.chat.shapes import user
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 TURNS = 92
 """About five and a half windows."""

@@ -28,7 +28,7 @@ RATIO = 1.2
 """More tokens than this for one of the tokenizer's are never assumed here."""
 LEADING = [system("Be brief. " * 20), developer("Use tools.")]
 QUICK = settings(
-    max_examples=25,
+    max_examples=12,
     deadline=None,
     # A failure is told in a second; to make its moves fewer takes minutes.
     phases=[Phase.explicit, Phase.generate],

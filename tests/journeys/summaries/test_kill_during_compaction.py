@@ -57,7 +57,7 @@ class Nursery:
         async with self._one_at_a_time:
             self._process.stdin.write(f"{log}\n".encode())
             child = int(await self._process.stdout.readline())
-        await eventually(lambda: address_in(log), seconds=20)
+        await eventually(lambda: address_in(log))
         return child, address_in(log)
 
 
@@ -151,7 +151,7 @@ class Lane:
         return sum(f" {name}0!".encode() in it.received.body for it in self._brain.summaries)
 
     async def _until_asked(self, name: str) -> None:
-        await eventually(lambda: self._asked(name) > 0, seconds=10)
+        await eventually(lambda: self._asked(name) > 0)
 
 
 async def ask(url: str, messages: Sequence[Fields]) -> httpx.Response:

@@ -18,7 +18,7 @@ from tests.support.live import eventually
 from tests.support.summary_model import SummaryModel
 from tests.unit.chat.shapes import Fields, says, user
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 OBSERVE = "x-chat-proxy-mode: observe"
 

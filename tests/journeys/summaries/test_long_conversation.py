@@ -13,7 +13,7 @@ from tests.support.strict_template import complaints
 from tests.support.summary_model import SummaryModel
 from tests.unit.chat.shapes import Fields, says, user
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 WINDOW = 6_000
 TRIGGER = 4_200

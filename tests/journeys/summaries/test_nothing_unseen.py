@@ -17,7 +17,7 @@ from tests.support.live import eventually
 from tests.support.summary_model import SummaryModel
 from tests.unit.chat.shapes import Fields, says, system, user
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 WINDOW = 16_000
 STEPS = 70
@@ -82,7 +82,7 @@ async def running(sections: dict[str, Any]) -> Run:
                 await talk.ask(messages)
                 run.questions.append(len(brain.summaries))
                 messages = [*messages, *more]
-                await eventually(lambda: not jobs._running and not jobs._previewing, 10)
+                await eventually(lambda: not jobs._running and not jobs._previewing)
             run.compactions += await log.compactions(len(talk.asked))
     return run
 

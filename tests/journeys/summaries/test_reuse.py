@@ -113,7 +113,7 @@ async def test_what_one_proxy_prepared_another_takes_over(tmp_path: Path) -> Non
     ):
         early = await one.ask(long_chat(11))
         summaries = one.proxy.services.compaction.summaries.jobs
-        await eventually(lambda: brain.summaries and not summaries._running, 10)
+        await eventually(lambda: brain.summaries and not summaries._running)
         late = await other.ask([*long_chat(11), *turns(3, first=20)[1:], user("And then?")])
 
     assert (label(early), label(late)) == ("none", "reused")

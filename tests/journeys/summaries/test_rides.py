@@ -151,7 +151,7 @@ async def test_a_ride_that_is_answered_with_a_call_is_followed_by_a_transcript()
     async with talking(brain) as talk:
         talk.fields["tools"] = TOOLS
         asked = await talk.ask(conversation(0))
-        failures = figures(talk, "summary_fail_total")
+        failures = figures(talk, "summaries_fail_total")
 
     assert label(asked) == "built"
     assert shapes(brain) == ["ride", "transcript"]

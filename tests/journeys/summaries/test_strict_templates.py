@@ -17,13 +17,13 @@ from tests.unit.chat.shapes import Fields, says, user
 WINDOW = 4_000
 SEEN = {"truncate_history": False}
 QUICK = settings(
-    max_examples=25,
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
 )
-FEW = settings(QUICK, max_examples=25)
+FEW = settings(QUICK, max_examples=12)
 # One chat in eight is folded here: so many make the count at the end sure.
-MANY = settings(QUICK, max_examples=100)
+MANY = settings(QUICK, max_examples=40)
 
 WRITERS = {
     "a good writer": Writer,

@@ -9,6 +9,7 @@ import time
 from asyncio import events
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import pytest
@@ -266,10 +267,9 @@ LONG = {
 def test_a_long_conversation_holds_up_nobody_else(house: House, name: str) -> None:
     """FAULTS E5: hashing, finding, folding and asking leave the loop to others; best of three."""
     body = json.dumps({"model": "fake", "messages": LONG[name]}, separators=(",", ":")).encode()
-    tries = []
-    for _ in range(3):
+    tries: list[float] = []
+    while len(tries) < 3 and min(tries, default=inf) >= SLOWEST_STEP_SECONDS:
         with house.desk(128_000) as desk:
-            tries.append((slowest_step(desk, body), slowest_step(desk, body)))
+            tries.append(max(slowest_step(desk, body), slowest_step(desk, body)))
 
-    assert min(first for first, _ in tries) < SLOWEST_STEP_SECONDS
-    assert min(second for _, second in tries) < SLOWEST_STEP_SECONDS
+    assert min(tries) < SLOWEST_STEP_SECONDS

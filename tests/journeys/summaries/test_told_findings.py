@@ -8,7 +8,7 @@ from tests.support.fake_model import Line
 from tests.support.summary_model import Question, SummaryModel, answer, chosen, written
 from tests.unit.chat.shapes import user
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 FINDING = "f-ledger-page-49196"
 

@@ -30,7 +30,7 @@ from tests.support.summary_model import (
     unrepaired,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 HOUR = 3_600
 TENANT = "authorization: Bearer another"

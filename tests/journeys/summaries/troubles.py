@@ -90,7 +90,7 @@ class Trouble:
 
     def failures(self, reason: str) -> float:
         """Return how often there was no summary for this reason."""
-        return self.met.figure(f'chat_proxy_summary_fail_total{{reason="{reason}"}}')
+        return self.met.figure(f'chat_proxy_summaries_fail_total{{reason="{reason}"}}')
 
 
 def outcome(answer: RawAnswer) -> str:
@@ -121,7 +121,7 @@ async def troubled(
     """
     brain = SummaryModel(telling, window=window)
     sections["budget"] = {"context_window": WINDOW, "prepare": 1, **sections.get("budget", {})}
-    sections["summary"] = {"timeout_seconds": 5, "wait": "trigger", **sections.get("summary", {})}
+    sections["summary"] = {"timeout_seconds": 20, "wait": "trigger", **sections.get("summary", {})}
     with listening() as heard:
         async with summarising(brain, **sections) as met:
             yield Trouble(met, brain, heard)

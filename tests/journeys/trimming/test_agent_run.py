@@ -18,7 +18,7 @@ from tests.journeys.trimming.growing import (
 )
 from tests.unit.chat.shapes import Fields, image, system, text, user
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 WINDOW = 64_000
 TRIGGER = 44_800

@@ -20,7 +20,7 @@ from tests.journeys.trimming.growing import (
 from tests.support.fake_model import Behaviour
 from tests.unit.chat.shapes import Fields, developer, says, text, user
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 WINDOW = 32_000
 TRIGGER = 22_400

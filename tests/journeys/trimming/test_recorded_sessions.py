@@ -24,7 +24,7 @@ from tests.journeys.trimming.growing import (
 )
 from tests.unit.chat.shapes import Fields
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 SESSIONS = Path(__file__).parent / "sessions"
 AGENTS = ["qwen-long", "pi-long", "mini-swe"]

@@ -1,4 +1,4 @@
-"""Images in long chats, as README tells it: what the client sends and what the upstream gets."""
+"""docs/vision.md by example: what the client sends and what the upstream gets."""
 
 import json
 from typing import Any

@@ -29,7 +29,7 @@ def house() -> Iterator[House]:
 
 
 @settings(
-    max_examples=40,
+    max_examples=25,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

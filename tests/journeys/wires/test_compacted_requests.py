@@ -25,7 +25,7 @@ SEALED = ("thinking", "redacted_thinking", "reasoning", "server_tool_use", "web_
 FRAME = "<earlier-conversation>"
 WIRES = pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
 THOROUGH = settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.journeys.wires.desk import RULES
+from tests.support.clock import BACKEND
 from tests.support.wires.apis import MESSAGES, RESPONSES, Api
 from tests.support.wires.model import WireModel, visited
 from tests.support.wires.talks import words
@@ -22,8 +23,8 @@ STEPS = 40
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> object:
+    return BACKEND
 
 
 def recorded(name: str) -> bytes:

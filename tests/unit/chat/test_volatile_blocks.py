@@ -1,6 +1,6 @@
 """Blocks that come and go are removed from a text, and nothing else is."""
 
-from time import perf_counter
+from time import thread_time
 
 import pytest
 
@@ -84,9 +84,9 @@ def test_a_hostile_text_takes_linear_time(piece: str) -> None:
     given = piece * (MEGABYTE // len(piece))
     seconds = []
     for _ in range(3):
-        start = perf_counter()
+        start = thread_time()
         BLOCKS.without(given)
-        seconds.append(perf_counter() - start)
+        seconds.append(thread_time() - start)
 
     assert min(seconds) < 0.1
 
@@ -94,7 +94,7 @@ def test_a_hostile_text_takes_linear_time(piece: str) -> None:
 @pytest.mark.parametrize("piece", ["<env></env>", "<env>", "</env>", "<env> ", "> "])
 def test_many_blocks_at_the_end_take_linear_time(piece: str) -> None:
     given = piece * (MEGABYTE // len(piece)) + "</env>"
-    start = perf_counter()
+    start = thread_time()
     BLOCKS.without_last(given)
 
-    assert perf_counter() - start < 1
+    assert thread_time() - start < 1

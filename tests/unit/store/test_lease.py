@@ -15,6 +15,7 @@ from chat_proxy.store.memory import MemoryStore
 from chat_proxy.store.redis.servers import RedisUrl, servers_of
 from chat_proxy.store.redis.store import RedisStore
 from chat_proxy.store.sqlite.store import SqliteStore
+from tests.support.live import eventually
 from tests.support.redis_server import RedisServer, running_redis
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +28,7 @@ def quiet(_operation: str, _reason: str) -> None:
 
 
 def store_at(server: RedisServer) -> RedisStore:
-    return RedisStore(servers_of(RedisUrl.read(server.url)), b"secret")
+    return RedisStore(servers_of(RedisUrl.read(server.url)), b"secret", wait_seconds=60)
 
 
 @dataclass
@@ -38,6 +39,21 @@ class Place:
     """Return the store of one more process."""
     empty: Callable[[], object]
     """Delete everything, as an operator may."""
+    pass_time: Callable[[float], object]
+    """Let so many seconds pass for the leases."""
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def move(self, seconds: float) -> None:
+        self.now += seconds
 
 
 @pytest.fixture(params=["redis", "sqlite"])
@@ -45,13 +61,17 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "redis":
         server: RedisServer = request.getfixturevalue("shared_redis")
         server.ask("FLUSHALL")
-        return Place(lambda: store_at(server), lambda: server.ask("FLUSHALL"))
-    file = tmp_path / "store.db"
-    return Place(lambda: SqliteStore(file, wait_seconds=5), lambda: delete_rows(file))
+        return Place(lambda: store_at(server), lambda: server.ask("FLUSHALL"), server.pass_time)
+    file, clock = tmp_path / "store.db", Clock()
+    return Place(
+        lambda: SqliteStore(file, clock=clock, wait_seconds=60),
+        lambda: delete_rows(file),
+        clock.move,
+    )
 
 
 def delete_rows(file: Path) -> None:
-    with closing(sqlite3.connect(file, timeout=5)) as other:
+    with closing(sqlite3.connect(file, timeout=60)) as other:
         other.execute("DELETE FROM rows")
         other.commit()
 
@@ -93,22 +113,43 @@ async def test_a_released_lease_is_free(replicas: list[LeasingStore]) -> None:
     assert await replicas[1].lease(b"key", 10) is not None
 
 
-async def test_a_lease_ends_by_itself(replicas: list[LeasingStore]) -> None:
+async def test_a_lease_ends_by_itself(replicas: list[LeasingStore], place: Place) -> None:
     """Its holder may have been killed."""
-    await taken(replicas[0], seconds=0.2)
+    await taken(replicas[0], seconds=100)
 
-    await asyncio.sleep(0.25)
+    place.pass_time(101)
 
     assert await replicas[1].lease(b"key", 10) is not None
 
 
-async def test_a_lease_is_renewed_for_as_long_as_the_work_takes(
-    replicas: list[LeasingStore],
-) -> None:
-    lease = await taken(replicas[0], seconds=0.6)
+class Counted:
+    """A lease that knows how often it was renewed."""
 
-    async with renewed(lease, 0.6):
-        await asyncio.sleep(1.2)
+    def __init__(self, lease: Lease) -> None:
+        self.renewals = 0
+        self.release = lease.release
+        self._renew = lease.renew
+
+    async def renew(self) -> bool:
+        is_held = await self._renew()
+        self.renewals += 1
+        return is_held
+
+    async def renew_again(self) -> None:
+        """Wait for a renewal that begins from now on."""
+        before = self.renewals
+        await eventually(lambda: self.renewals >= before + 2)
+
+
+async def test_a_lease_is_renewed_for_as_long_as_the_work_takes(
+    replicas: list[LeasingStore], place: Place
+) -> None:
+    lease = Counted(await taken(replicas[0], seconds=100))
+
+    async with renewed(lease, 0.03):
+        for _ in range(3):
+            place.pass_time(60)
+            await lease.renew_again()
         during = await replicas[1].lease(b"key", 10)
 
     assert during is None
@@ -126,15 +167,15 @@ async def test_work_that_fails_lets_the_lease_go(replicas: list[LeasingStore]) -
 
 
 async def test_who_lost_the_lease_cannot_take_it_from_the_next(
-    replicas: list[LeasingStore],
+    replicas: list[LeasingStore], place: Place
 ) -> None:
     """A process that was stopped for longer than its lease wakes up."""
-    lost = await taken(replicas[0], seconds=0.05)
-    await asyncio.sleep(0.1)
-    await taken(replicas[1])
+    lost = Counted(await taken(replicas[0], seconds=100))
+    place.pass_time(101)
+    await taken(replicas[1], seconds=100)
 
     async with renewed(lost, 0.03):
-        await asyncio.sleep(0.1)
+        await eventually(lambda: lost.renewals == 1)
         held = await lost.renew()
 
     assert not held
@@ -151,13 +192,15 @@ async def test_a_flushed_lease_is_held_again_from_its_renewal(
     assert await replicas[1].lease(b"key", 10) is None
 
 
-async def test_every_process_sees_which_leases_are_held(replicas: list[LeasingStore]) -> None:
-    lease = await taken(replicas[0], b"one")
-    await taken(replicas[0], b"short", 0.2)
+async def test_every_process_sees_which_leases_are_held(
+    replicas: list[LeasingStore], place: Place
+) -> None:
+    lease = await taken(replicas[0], b"one", 1_000)
+    await taken(replicas[0], b"short", 100)
 
     during = [await replicas[1].any_held(keys) for keys in ([b"two", b"one"], [b"two"], [])]
     await lease.release()
-    await asyncio.sleep(0.25)
+    place.pass_time(101)
 
     assert during == [True, False, False]
     assert not await replicas[1].any_held([b"one", b"short"])

@@ -1,11 +1,13 @@
 """The latest chats and their sums."""
 
+from typing import Any
+
 import orjson
 import pytest
 
 from chat_proxy.telemetry.chat_history import DETAIL_BYTES, DETAILS, ROWS, ChatHistory
 from chat_proxy.telemetry.record import RequestRecord
-from chat_proxy.telemetry.totals import MODELS, OTHERS, Totals, by_model
+from chat_proxy.telemetry.totals import MODELS, OTHERS, Totals
 from tests.journeys.dashboard.records import finished
 
 
@@ -107,7 +109,7 @@ def test_a_chat_that_the_proxy_answered_itself_has_saved_nothing() -> None:
     history.add(record)
 
     assert history.totals.saved == 0
-    assert by_model(history.rows())[0]["saved"] == 0
+    assert history.totals.by_model()[0]["saved"] == 0
 
 
 def test_a_chat_that_grew_has_not_lost_anything_either() -> None:
@@ -145,23 +147,21 @@ def test_the_sums_of_several_processes_are_added() -> None:
     assert (both.chats, both.saved, both.others) == (2, 90, 0)
 
 
-def rows_of(*records: RequestRecord) -> list[dict[str, object]]:
+def models_of(*records: RequestRecord) -> list[dict[str, Any]]:
     history = ChatHistory()
     for record in records:
         history.add(record)
-    return history.rows()
+    return history.totals.by_model()
 
 
 def test_a_models_estimates_are_compared_with_its_own_counts() -> None:
-    rows = rows_of(
+    (model,) = models_of(
         finished(tokens_after=110, prompt_tokens=100),
         finished(tokens_after=90, prompt_tokens=100),
         finished(tokens_after=90, prompt_tokens=0),
         finished(tokens_after=50, prompt_tokens=100, mode="observe", tokens_before=100),
         finished(tokens_after=500, prompt_tokens=100, status=500),
     )
-
-    (model,) = by_model(rows)
 
     assert (model["chats"], model["estimates"]) == (5, 3)
     assert model["error"] == pytest.approx(0.2 / 3)
@@ -170,15 +170,62 @@ def test_a_models_estimates_are_compared_with_its_own_counts() -> None:
 
 
 def test_a_model_that_nobody_knows_has_no_window_and_no_error() -> None:
-    (model,) = by_model(rows_of(finished(window=0, tokens_before=None, tokens_after=None)))
+    (model,) = models_of(finished(window=0, tokens_before=None, tokens_after=None))
 
     assert (model["window"], model["error"], model["bias"], model["saved"]) == (0, None, None, 0)
 
 
 def test_only_so_many_models_have_a_line_of_their_own() -> None:
-    rows = rows_of(*(finished(model=f"m{number}") for number in range(MODELS + 3)))
+    found = models_of(*(finished(model=f"m{number}") for number in range(MODELS + 3)))
 
-    models = {model["model"]: model["chats"] for model in by_model(rows)}
+    models = {model["model"]: model["chats"] for model in found}
 
     assert len(models) == MODELS + 1
     assert models[OTHERS] == 3
+
+
+def test_each_wire_of_a_model_has_its_own_line() -> None:
+    found = models_of(
+        finished(tokens_after=40, stages=("summary",)),
+        finished(route="/v1/messages", tokens_after=90),
+        finished(),
+    )
+
+    lines = [(it["model"], it["wire"], it["chats"], it["changed"], it["saved"]) for it in found]
+    assert lines == [("demo", "chat", 2, 1, 60), ("demo", "messages", 1, 0, 10)]
+
+
+def test_the_models_and_stages_of_several_processes_are_added() -> None:
+    one = totals_of(tokens_after=40, prompt_tokens=50, stages=("summary",), compaction="built")
+    other = totals_of(tokens_after=70, prompt_tokens=70, window=0)
+
+    both = Totals.sum_of([other.document(), one.document()])
+
+    (model,) = both.by_model()
+    assert (model["chats"], model["saved"], model["estimates"], model["window"]) == (2, 90, 2, 1000)
+    assert model["error"] == pytest.approx(0.1)
+    assert both.stages == {"summary": 1}
+
+
+def test_the_totals_are_those_of_all_chats_not_of_the_kept_ones() -> None:
+    history = ChatHistory()
+    for _ in range(ROWS + 5):
+        history.add(finished(tokens_after=40))
+
+    assert history.totals.saved == history.totals.by_model()[0]["saved"] == 60 * (ROWS + 5)
+
+
+def test_a_command_is_neither_unmeasured_nor_without_a_window() -> None:
+    totals = totals_of(command="/compact", window=0, upstream_seconds=None, compaction="built")
+
+    assert (totals.commands, totals.unmeasured, totals.without_window) == (1, 0, 0)
+
+
+def test_a_chat_that_was_not_sent_is_not_called_without_a_window() -> None:
+    assert totals_of(window=0, upstream_seconds=None, status=502).without_window == 0
+
+
+def test_waits_for_summaries_are_counted() -> None:
+    totals = totals_of(summary_wait_seconds=1.5)
+
+    assert (totals.waits, totals.waited_ms) == (1, 1_500)

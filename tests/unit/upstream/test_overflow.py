@@ -136,12 +136,12 @@ def test_a_body_without_an_end_is_read_from_its_beginning() -> None:
 )
 def test_no_body_takes_long(unit: str) -> None:
     body = dumped({"error": {"message": unit * (MAX_BYTES // len(unit))}})
-    began = time.perf_counter()
+    began = time.process_time()
 
     overflow_in(400, body)
     overflow_in(400, body[:-2] + b"maximum context limit")
 
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 _words = st.sampled_from(

@@ -16,6 +16,21 @@ def test_tokenize_gets_what_the_template_renders() -> None:
     assert chat_body(request) == {**request, "stream": False}
 
 
+def test_texts_of_responses_are_asked_about_in_the_words_of_chat() -> None:
+    """llama.cpp answers `unsupported content[].type` to others."""
+    said = {"role": "assistant", "content": [{"type": "output_text", "text": "so"}, {"odd": 1}]}
+    asked = {"role": "user", "content": [{"type": "input_text", "text": "hi", "annotations": []}]}
+    request = {"messages": [asked, said, USER]}
+
+    for body in (tokenize_body(request), chat_body(request)):
+        assert body is not None
+        assert body["messages"] == [
+            {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "so"}, {"odd": 1}]},
+            USER,
+        ]
+
+
 @pytest.mark.parametrize(
     "request_fields",
     [

@@ -13,8 +13,8 @@ from chat_proxy.chat.result_texts import texts_in
 from chat_proxy.chat.tool_names import ResultCall, call_of_results
 from chat_proxy.compaction.ageing.line import LONGEST_LINE, RESULT_NOTE, line_of
 from chat_proxy.compaction.ageing.short import short_result
-from chat_proxy.compaction.ageing.short_calls import with_short_calls
-from chat_proxy.compaction.ageing.treatments import WHOLE_MESSAGE, Place, Treatments
+from chat_proxy.compaction.ageing.short_calls import with_cleared_calls, with_short_calls
+from chat_proxy.compaction.ageing.treatments import CLEARED, WHOLE_MESSAGE, Place, Treatments
 from chat_proxy.compaction.media_notes import details_of, is_media_note, media_note, said_after
 from chat_proxy.compaction.tool_results import rendered_texts
 from chat_proxy.compaction.truncate_text import byte_count, place_in
@@ -23,8 +23,11 @@ SmallerImages = Mapping[Place, tuple[str, str]]
 """The type and the base64 of each image that is scaled down."""
 NO_IMAGES: Final[SmallerImages] = MappingProxyType({})
 
-Where = Callable[[str], str]
-"""Returns a note that names the place of a whole text, beginning with a space; empty if none."""
+Where = Callable[[str, int], str]
+"""Returns a note that names the place of a whole text of a message, beginning with a space; empty
+if none. The number is the message's in the client's list."""
+Name = Callable[[int], str]
+"""Returns the name of a message by its number in the client's list."""
 
 _LONGEST_NOTE: Final = 2 * LONGEST_LINE
 
@@ -36,9 +39,14 @@ class Slot(NamedTuple):
     part: dict[str, Any]
 
 
-def nowhere(_: str) -> str:
+def nowhere(_: str, __: int) -> str:
     """Return no note: the whole text is not stored anywhere."""
     return ""
+
+
+def numbered(number: int) -> str:
+    """Return a message's number as its name."""
+    return f"#{number}"
 
 
 def age(
@@ -47,17 +55,19 @@ def age(
     where: Where = nowhere,
     spoken: Conversation | None = None,
     smaller: SmallerImages = NO_IMAGES,
+    name: Name = numbered,
 ) -> Conversation:
     """Return the conversation with the treatments applied; the same object if nothing changes.
 
     Applying them again, whole or in parts, changes nothing more. `spoken` is the conversation
     before anything was cut in it: notes of media quote the answers in it. `smaller` has the scaled
-    images; one that is not in it stays as it is.
+    images; one that is not in it stays as it is. `name` is how notes of media name their message.
     """
     if not treatments:
         return conversation
     ageing = _Ageing(treatments, where, call_of_results(conversation), spoken or conversation)
     ageing.smaller = smaller
+    ageing.name = name
     changed = {}
     for index, origin in enumerate(conversation.origins):
         if origin is not None and origin in ageing.origins:
@@ -88,6 +98,7 @@ class _Ageing:
         self._scaled = _sizes_by_origin(treatments.scaled)
         self._told = treatments.told
         self.smaller: SmallerImages = NO_IMAGES
+        self.name: Name = numbered
         self.origins = (
             self._lines.keys()
             | self._media.keys()
@@ -99,9 +110,11 @@ class _Ageing:
     def message(self, message: Message, index: int, origin: int) -> Message:
         """Return one message with all its treatments applied."""
         call = self._call_of.get(index, ResultCall())
-        after = self._with_lines(message, self._lines.get(origin, ()), call)
-        after = self._with_short(after, self._short.get(origin, {}), call)
-        after = with_short_calls(after, self._calls.get(origin, {}).get(WHOLE_MESSAGE))
+        after = self._with_lines(message, self._lines.get(origin, ()), call, origin)
+        after = self._with_short(after, self._short.get(origin, {}), call, origin)
+        calls = self._calls.get(origin, {})
+        after = with_short_calls(after, calls.get(WHOLE_MESSAGE))
+        after = with_cleared_calls(after, calls.keys() - {WHOLE_MESSAGE})
         after = self._with_smaller_images(after, self._scaled.get(origin, {}), origin)
         return self._without_media(after, self._media.get(origin, ()), index, origin)
 
@@ -131,29 +144,39 @@ class _Ageing:
             if number in parts and path in media:
                 medium = media[path]
                 told = self._told.get(Place(origin, number), "")
-                note = media_note(medium.mime, details_of(medium, part, origin, said, told))
+                note = media_note(
+                    medium.mime, details_of(medium, part, self.name(origin), said, told)
+                )
                 changed[path] = _text_part(note, [part])
         return message.with_parts(changed)
 
-    def _with_lines(self, message: Message, parts: Collection[int], call: ResultCall) -> Message:
+    def _with_lines(
+        self, message: Message, parts: Collection[int], call: ResultCall, origin: int
+    ) -> Message:
         if message.is_tool_result and WHOLE_MESSAGE in parts:
-            return self._with_line(message, call)
+            return self._with_line(message, call, origin)
         return _with_embedded_results(
-            message, parts, lambda _, tool, text: self._line(text, ResultCall(tool))
+            message, parts, lambda _, tool, text: self._line(text, ResultCall(tool), origin)
         )
 
-    def _with_short(self, message: Message, sizes: Mapping[int, int], call: ResultCall) -> Message:
+    def _with_short(
+        self, message: Message, sizes: Mapping[int, int], call: ResultCall, origin: int
+    ) -> Message:
         if message.is_tool_result and WHOLE_MESSAGE in sizes:
-            return self._with_short_texts(message, sizes[WHOLE_MESSAGE], call.tool)
+            if sizes[WHOLE_MESSAGE] == CLEARED:
+                return self._cleared(message, call, origin)
+            return self._with_short_texts(message, sizes[WHOLE_MESSAGE], call.tool, origin)
         return _with_embedded_results(
-            message, sizes, lambda part, tool, text: self._shortened(text, sizes[part], tool)
+            message,
+            sizes,
+            lambda part, tool, text: self._shortened(text, sizes[part], tool, origin),
         )
 
-    def _with_line(self, message: Message, call: ResultCall) -> Message:
+    def _with_line(self, message: Message, call: ResultCall, origin: int) -> Message:
         """Replace the texts by their line, in the same form, if that is shorter; media stay."""
         texts = [text for text in rendered_texts(message) if not is_media_note(text)]
         text = "\n".join(texts)
-        line = self._line(text, call)
+        line = self._line(text, call, origin)
         if line == text:
             return message
         content = message.content
@@ -165,32 +188,48 @@ class _Ageing:
         others = [part for part in content if not any(part is it for it in media)]
         return message.with_content([_text_part(line, others), *media])
 
-    def _line(self, text: str, call: ResultCall) -> str:
-        if text.startswith(RESULT_NOTE) and len(text) <= _LONGEST_NOTE:
-            return text
-        return line_of(text, call, self._place_of(text))
+    def _cleared(self, message: Message, call: ResultCall, origin: int) -> Message:
+        """Replace everything, media too, by a line or a bare note; only if that is shorter."""
+        text = "\n".join(rendered_texts(message))
+        if type(message.content) is str and _is_line(text):
+            return message
+        line = line_of(text, call, self._place_of(text, origin))
+        if line != text:
+            return message.with_content(line)
+        if len(RESULT_NOTE) >= len(text) and not any(message.media()):
+            return message
+        return message.with_content(RESULT_NOTE)
 
-    def _shortened(self, text: str, max_bytes: int, tool: str) -> str:
+    def _line(self, text: str, call: ResultCall, origin: int) -> str:
+        return text if _is_line(text) else line_of(text, call, self._place_of(text, origin))
+
+    def _shortened(self, text: str, max_bytes: int, tool: str, origin: int) -> str:
         if byte_count(text) <= max_bytes:
             return text
-        return short_result(text, max_bytes, tool, self._place_of(text))
+        return short_result(text, max_bytes, tool, self._place_of(text, origin))
 
-    def _place_of(self, text: str) -> str:
+    def _place_of(self, text: str, origin: int) -> str:
         """Return the note of the whole text's place; a text that was cut before names it."""
-        return place_in(text) or self._where(text)
+        return place_in(text) or self._where(text, origin)
 
-    def _with_short_texts(self, message: Message, max_bytes: int, tool: str) -> Message:
+    def _with_short_texts(
+        self, message: Message, max_bytes: int, tool: str, origin: int
+    ) -> Message:
         """Shorten the texts until together they fit the limit; the longest lose the most."""
         texts = [(path, text) for path, text in texts_in(message) if not is_media_note(text)]
         texts.sort(key=lambda item: byte_count(item[1]))
         changed: dict[Path, Any] = {}
         remaining = max_bytes
         for number, (path, text) in enumerate(texts):
-            shorter = self._shortened(text, remaining // (len(texts) - number), tool)
+            shorter = self._shortened(text, remaining // (len(texts) - number), tool, origin)
             remaining = max(0, remaining - byte_count(shorter))
             if shorter != text:
                 changed[path] = shorter
         return message.with_parts(changed)
+
+
+def _is_line(text: str) -> bool:
+    return text.startswith(RESULT_NOTE) and len(text) <= _LONGEST_NOTE
 
 
 def _with_embedded_results(

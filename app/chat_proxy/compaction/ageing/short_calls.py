@@ -1,10 +1,13 @@
-"""Cut long arguments of calls, and the long text of the message that makes them."""
+"""Cut or clear the arguments of calls; cut the long text of the message that makes them."""
 
-from typing import Any
+from collections.abc import Collection
+from typing import Any, Final
 
 from chat_proxy.chat.details_blocks import embedded_results, with_embedded_results
 from chat_proxy.chat.message import Message
 from chat_proxy.compaction.ageing.short import short_arguments, short_text
+
+NO_ARGUMENTS: Final = "{}"
 
 
 def with_short_calls(message: Message, max_bytes: int | None) -> Message:
@@ -20,6 +23,22 @@ def with_short_calls(message: Message, max_bytes: int | None) -> Message:
     if type(fields.get("content")) is str:
         fields["content"] = _short_content(fields["content"], max_bytes)
     return message if fields == message.fields else Message(fields)
+
+
+def with_cleared_calls(message: Message, numbers: Collection[int]) -> Message:
+    """Return the message without the arguments of the calls with these numbers."""
+    calls = message.fields.get("tool_calls")
+    if not numbers or type(calls) is not list:
+        return message
+    cleared = [_cleared_call(it) if at in numbers else it for at, it in enumerate(calls)]
+    return message if cleared == calls else Message({**message.fields, "tool_calls": cleared})
+
+
+def _cleared_call(call: Any) -> Any:
+    function = call.get("function") if type(call) is dict else None
+    if type(function) is not dict:
+        return call
+    return {**call, "function": {**function, "arguments": NO_ARGUMENTS}}
 
 
 def _short_content(text: str, max_bytes: int) -> str:

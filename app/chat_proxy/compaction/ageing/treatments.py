@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 WHOLE_MESSAGE = -1
+CLEARED = 0
+"""The maximum bytes of a result or call that a client wants to be cleared: a note is left."""
 
 _KEYS = frozenset(("lines", "short", "calls", "media", "scaled", "told"))
 
@@ -12,8 +14,9 @@ _KEYS = frozenset(("lines", "short", "calls", "media", "scaled", "told"))
 class Place(NamedTuple):
     """A tool result or medium: its message's index in the client's list, and its number in it.
 
-    `part` numbers the results embedded in an assistant message, or a message's media; a tool
-    message, or the calls of an assistant message, are one as a whole.
+    `part` numbers the results embedded in an assistant message, a message's media, or the calls
+    of an assistant message that are cleared; a tool message, or the calls of an assistant message
+    that are cut, are one as a whole.
     """
 
     origin: int
@@ -27,9 +30,15 @@ class Treatments:
     lines: frozenset[Place] = frozenset()
     """The results of which one line is left."""
     short: Mapping[Place, int] = field(default_factory=dict)
-    """The results of which head, tail and error lines are left, with their maximum bytes."""
+    """The results of which head, tail and error lines are left, with their maximum bytes.
+
+    With CLEARED, one line or a bare note is left, and no media; a shorter text stays.
+    """
     calls: Mapping[Place, int] = field(default_factory=dict)
-    """The calls whose long arguments are cut, with the maximum bytes of each argument."""
+    """The calls whose long arguments are cut, with the maximum bytes of each argument.
+
+    Of a single call with CLEARED, no argument is left.
+    """
     media: frozenset[Place] = frozenset()
     """The media that are replaced by a note."""
     scaled: Mapping[Place, int] = field(default_factory=dict)

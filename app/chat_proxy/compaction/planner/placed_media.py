@@ -71,7 +71,7 @@ def note_tokens(view: View, it: PlacedMedium) -> int:
     """Return the tokens of the note that would replace a medium."""
     messages = view.conversation.messages
     part = part_of(it.medium, messages[it.message].fields)
-    details = details_of(it.medium, part, it.place.origin, said_after(messages, it.message))
+    details = details_of(it.medium, part, f"#{it.place.origin}", said_after(messages, it.message))
     return view.count(media_note(it.medium.mime, details))
 
 

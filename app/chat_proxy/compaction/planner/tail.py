@@ -7,7 +7,7 @@ from chat_proxy.compaction.budget import BudgetPolicy
 from chat_proxy.compaction.planner.view import View
 from chat_proxy.compaction.summary.notes.select import DEMANDS_SHARE
 
-FOLD_SHARE: Final = 0.75
+FOLD_SHARE: Final = 0.8
 """The share of the room beside the fixed part that a folded text may take at a compaction."""
 TALK_DENSITY: Final = 0.45
 """The most that a folded text needs of the tokens of messages that it replaces."""

@@ -22,6 +22,8 @@ NEWEST_STEPS = 2
 ANSWERS_OF_PACE = 20
 TRIGGER_SHARE = 0.8
 KEPT_SHARE = 0.45
+LEAST_LEFT = 1_024
+"""What a client's trigger leaves a conversation at least, if it is below its instructions."""
 
 
 def no_fit(_medium: Media, _max_tokens: int) -> Fit | None:
@@ -114,7 +116,7 @@ class View:
         leave: otherwise every request would be over it.
         """
         trigger = self.budget.trigger
-        if self.fixed <= trigger // 2:
+        if self.budget.is_literal or self.fixed <= trigger // 2:
             return trigger
         limit = self.budget.limit
         left = max(0, limit - self.fixed)
@@ -127,6 +129,8 @@ class View:
         The conversation keeps almost half of what instructions and tools leave it.
         """
         left = self.trigger - self.fixed
+        if self.budget.is_literal:
+            left = max(left, min(LEAST_LEFT, self.tokens - self.fixed))
         if self.trigger == self.budget.trigger:
             return max(self.budget.target(self.pace), self.fixed + int(left * KEPT_SHARE))
         return min(self.fixed + left // 2, self.budget.limit)

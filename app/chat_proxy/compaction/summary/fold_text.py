@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from chat_proxy.chat.tool_names import ResultCall
+from chat_proxy.compaction.recall.references import contents_line
 from chat_proxy.compaction.summary.marker import MARKER_START
 from chat_proxy.compaction.summary.notes.select import (
     DEMANDS_SHARE,
@@ -29,7 +30,7 @@ NO_SUMMARY: Final = "(No model wrote a summary; the notes below were taken from 
 SUMMARY_SHARE: Final = 0.7
 LEAST_SUMMARY_SHARE: Final = 0.25
 """The share that is left to a summary where the user's demands need the rest."""
-WORDS_SHARE: Final = 0.15
+WORDS_SHARE: Final = 0.1
 SOURCES_SHARE: Final = 0.15
 LEAST_NOTES_TOKENS: Final = 40
 LEAST_PARTS_TOKENS: Final = 120
@@ -81,11 +82,18 @@ class FoldContent:
     """Whether the user's request of the current turn follows behind the fold."""
     told: Mapping[int, str] = field(default_factory=dict)
     """What a model wrote about the images of messages, by their number."""
+    recalls: bool = False
+    """Whether the model can ask for the messages by their number."""
+    contents: str = ""
+    """The line that lists what it can ask for."""
 
 
 def fold_text(content: FoldContent, room: int, count: Count) -> str:
     """Return the folded text in about `room` tokens, or as few as it can have."""
     content = replace(content, sources=_fitting(content.sources, room, count))
+    if content.recalls:
+        listed = contents_line(content.messages, content.calls, room, count)
+        content = replace(content, contents=listed)
     frame = _text(content, "", OwnWords(), "")
     left = room - count(frame) - FRAME_TOKENS
     if left < LEAST_PARTS_TOKENS:
@@ -173,8 +181,7 @@ def _text(content: FoldContent, summary: str, words: OwnWords, taken: str) -> st
         blocks.append("\n".join((f"{USER_TITLE}{left_out}:", *framed)))
     if taken:
         blocks.append(f"{NOTES_TITLE}\n{_framed(_NOTES_TAG, taken)}")
-    if line := source_line(content.sources):
-        blocks.append(line)
+    blocks += filter(None, (content.contents, source_line(content.sources)))
     return "\n\n".join(blocks)
 
 
@@ -187,7 +194,7 @@ def _smallest(content: FoldContent, room: int, count: Count) -> str:
     lines = [TITLE, f"({missing} earlier messages are left out: there is no room for them.)"]
     if content.splits_turn:
         lines.append("The user's request right below is older than the work that was left out.")
-    place = source_line(content.sources[-1:])
+    place = content.contents or source_line(content.sources[-1:])
     left = room - count("\n".join([*lines, NOTES_TITLE, place])) - FRAME_TOKENS
     if left >= LEAST_NOTES_TOKENS:
         spoken = [*content.noted, *(said for said in content.messages if said[1].is_user)]

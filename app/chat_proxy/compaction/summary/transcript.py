@@ -40,7 +40,7 @@ def transcript(
     """
     tools = tool_name_of_results(Conversation(messages))
     return "\n".join(
-        _framed(_label(message), _body(message, tools.get(index, ""), max_result_chars), nonce)
+        _framed(_label(message), body_of(message, tools.get(index, ""), max_result_chars), nonce)
         for index, message in enumerate(messages)
     )
 
@@ -76,7 +76,8 @@ def _label(message: Message) -> str:
     return message.role if message.role in _ROLES else "other"
 
 
-def _body(message: Message, tool: str, max_chars: int) -> str:
+def body_of(message: Message, tool: str, max_chars: int) -> str:
+    """Return what a message says and calls as text; media become notes, reasoning is left out."""
     lines = [f"(result of {sanitised(tool[:_MAX_NAME_CHARS])})"] if tool else []
     lines += [*_texts(message, max_chars), *_calls(message, max_chars)]
     lines += [

@@ -9,6 +9,8 @@ from chat_proxy.http.server.flow import Flow
 
 NOT_YET = 0.0
 
+KERNEL_FACTOR = 2
+
 
 class Timed(Protocol):
     """A connection that waits for its client."""
@@ -70,10 +72,12 @@ class ReceiveTimer:
 
 
 def give_up_unread(transport: asyncio.Transport, seconds: float) -> None:
-    """Let the kernel break a connection whose client reads nothing for so long.
+    """Let the kernel break a connection whose client reads nothing for twice as long.
 
     Once the answer is complete nothing else would: a close waits until everything has been sent.
+    Until then the app gives up first, and reports a stalled client instead of one that has left.
     """
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         connection = transport.get_extra_info("socket")
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))
+        milliseconds = int(KERNEL_FACTOR * seconds * 1000)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)

@@ -73,6 +73,7 @@ async def write_fold(adoption: Adoption, originals: Originals) -> FoldedText | N
     folded_until = before.folded_until if before else 0
     if adoption.boundary > folded_until and (source := await _keep_span(adoption, originals)):
         sources = await _with_few_places((*sources, source), adoption, originals)
+        await originals.keep_history(adoption.session.compaction.tenant, sources)
     content = await asyncio.to_thread(
         fold_content,
         adoption.session,
@@ -117,7 +118,9 @@ async def planned_checkpoint(
 ) -> Checkpoint:
     """Return the checkpoint of a plan; the whole texts of what it ages are stored."""
     session, plan, applied = adoption.session, adoption.plan, adoption.applied
-    names_places = await _keep_results(adoption, originals)
+    is_kept = await keep_results(session, applied.trimmed, plan.treatments, originals)
+    # What the model can ask for is in the client's own request, whatever the store says.
+    names_places = is_kept or session.compaction.offers_recall
     told = await _told_about_new(adoption)
     before = applied.checkpoint or Checkpoint(0, Treatments(), 0)
     boundary = adoption.boundary if folded else before.folded_until
@@ -164,6 +167,7 @@ def fold_content(
 ) -> FoldContent:
     """Return what a folded text up to `end` is made of: the client's own messages."""
     client = session.compaction.conversation
+    recalls = session.compaction.offers_recall
     unfolded = applied.unfolded
     kept = frozenset(carried(unfolded, end))
     returned = returned_fold(unfolded, session.sign)
@@ -171,16 +175,24 @@ def fold_content(
     earlier = returned.text if returned else _text_of_missing(applied)
     origins = [unfolded.origins[index] for index in range(first, end) if index not in kept]
     said = frozenset(without_commands(client.fields, 0))
-    messages = [(origin, client.messages[origin]) for origin in origins if origin in said]
+    calls = call_of_results(client)
+    # Ids stay when the client drops its oldest messages; without recall nobody asks for them.
+    dropped = applied.checkpoint.missing if recalls and applied.checkpoint else 0
+    messages = [
+        (origin + dropped, client.messages[origin])
+        for origin in origins
+        if origin is not None and origin in said
+    ]
     still_there = {user_text(message) for _, message in messages if message.is_user}
     return FoldContent(
         messages,
-        call_of_results(client),
+        {index + dropped: call for index, call in calls.items()} if dropped else calls,
         summary or (returned.text if returned and not applied.folded_until else ""),
         [text for text in spoken_in(earlier) if text not in still_there],
         _noted_in(earlier, unfolded.instructions),
-        sources,
+        sources if not recalls or session.originals.file_of else (),
         splits_turn=bool(kept),
+        recalls=recalls,
     )
 
 
@@ -199,19 +211,23 @@ def _noted_in(text: str, number: int) -> list[NumberedMessage]:
     return [(number, Message({"role": "user", "content": text})) for text in said]
 
 
-async def _keep_results(adoption: Adoption, originals: Originals) -> bool:
+async def keep_results(
+    session: CompactionSession,
+    trimmed: Conversation,
+    treatments: Treatments,
+    originals: Originals,
+) -> bool:
     """Store the whole texts of aged results; return whether notes may name their places."""
-    session, treatments = adoption.session, adoption.plan.treatments
     if session.compaction.is_dry_run or not (treatments.lines or treatments.short):
         return True
     texts: dict[str, str] = {}
     tenant = session.compaction.tenant
 
-    def remember(text: str) -> str:
+    def remember(text: str, _: int) -> str:
         texts[originals.id_of(tenant, text)] = text
         return ""
 
-    await asyncio.to_thread(age, adoption.applied.trimmed, treatments, remember)
+    await asyncio.to_thread(age, trimmed, treatments, remember)
     return not await originals.keep_results(tenant, texts)
 
 

@@ -116,6 +116,8 @@ class Compaction:
         self._goal = goal
         self._services = services
         self._policy = policy.summary
+        # Nobody summarises a summary: what the client compacts itself is not worth a query.
+        self._summarises = policy.summary.enabled and not session.compaction.client_compacting
         self.planner = Planner(view, policy.ageing, policy.budget)
         self._waited_seconds = 0.0
 
@@ -130,7 +132,7 @@ class Compaction:
 
     async def _run(self) -> CompactionResult:
         """Plan without a fold first, then with the summary that can be had."""
-        plan = await self._plan(ONLY_SUPERSEDED if self._policy.enabled else WITHOUT_FOLD)
+        plan = await self._plan(ONLY_SUPERSEDED if self._summarises else WITHOUT_FOLD)
         if plan is not None and self._is_worth(plan):
             return await self.carry_out(plan, Obtained(label=self._outcome.label))
         obtained = await self._obtain()
@@ -198,7 +200,7 @@ class Compaction:
     async def _obtain(self) -> Obtained:
         """Return a summary that is ready, or wait for one if the request does not fit."""
         session = self._session
-        if not self._policy.enabled:
+        if not self._summarises:
             return Obtained()
         ready = await ready_summary(session, self._applied)
         if ready is not None or session.compaction.is_dry_run:

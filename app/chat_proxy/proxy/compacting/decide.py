@@ -1,8 +1,10 @@
 """Decide how a trimmed request is compacted: repeat earlier decisions, make new ones when due."""
 
 from chat_proxy.compaction.budget import LEAST_GAIN, Budget
+from chat_proxy.compaction.planner.forms import Goal
 from chat_proxy.compaction.planner.view import pace_of
-from chat_proxy.proxy.compacting.compact import compact, compact_idle
+from chat_proxy.proxy.compacting.clear import find_cleared, with_cleared
+from chat_proxy.proxy.compacting.compact import compact, compact_idle, compact_to_fit
 from chat_proxy.proxy.compacting.open_session import open_session
 from chat_proxy.proxy.compacting.prepare import prepare_summary
 from chat_proxy.proxy.compacting.services import CompactionServices
@@ -22,6 +24,8 @@ def nothing_to_do(compaction: CompactionRequest, checkpoints: Checkpoints) -> bo
         return False
     if not checkpoints.was_unmarked(compaction.tenant, route.fingerprint, MANUAL):
         return False
+    if compaction.clear_results is not None or compaction.clear_thinking is not None:
+        return False
     if measured.budget is None:
         return True
     if asks_for_too_much(compaction, measured.tokens):
@@ -36,13 +40,31 @@ async def decide(
     budget = compaction.measured.budget
     is_near = budget is not None and is_near_window(compaction, trimmed.token_count, budget)
     outcome = trimmed
-    if is_near:
+    if is_near or compaction.clear_results is not None:
         session = await open_session(compaction, trimmed, services)
-        outcome = await _decide_or_repeat(session, services)
+        client = compaction.client_compacting
+        if client:
+            outcome = (await _unfolded(session, services))._replace(client=client)
+        else:
+            outcome = await _decide_or_repeat(session, services)
     elif await is_marked_manual(compaction, services.checkpoints):
         outcome = await repeat_decisions(await open_session(compaction, trimmed, services))
     is_only_trimmed = outcome.label == "none" and outcome.steps
     return outcome._replace(label="trimmed") if is_only_trimmed else outcome
+
+
+async def _unfolded(session: CompactionSession, services: CompactionServices) -> CompactionResult:
+    """Return a client's own compaction request with as little left out as the window demands.
+
+    The client would summarise our summary otherwise. No decision about it is stored.
+    """
+    applied = await session.apply(None)
+    outcome = await session.outcome(applied)
+    budget = session.budget
+    if outcome.token_count.tokens <= budget.limit:
+        return outcome
+    goal = Goal(budget.limit, budget.limit, budget.hard_limit)
+    return await compact_to_fit(session, applied, outcome, goal, services)
 
 
 def is_near_window(
@@ -70,15 +92,28 @@ async def _decide_or_repeat(
     session: CompactionSession, services: CompactionServices
 ) -> CompactionResult:
     """Apply the earlier decisions about this history, and decide again if that is due."""
-    found = await session.find()
-    applied = await session.apply(found)
+    found = await find_cleared(session)
+    applied = await session.apply(found.checkpoint)
     outcome = await session.outcome(applied)
     if is_due(session.budget, outcome.token_count.tokens, applied):
         # A decision that another process made meanwhile must be applied, not made again.
-        newer = await session.find(anew=True)
-        if newer != found:
-            applied = await session.apply(newer)
+        newer = await find_cleared(session, anew=True)
+        if newer.checkpoint != found.checkpoint:
+            found = newer
+            applied = await session.apply(newer.checkpoint)
             outcome = await session.outcome(applied)
+    outcome = outcome._replace(is_break=found.is_new)
+    result = await _decided(session, applied, outcome, services)
+    return with_cleared(session, found.checkpoint, result)
+
+
+async def _decided(
+    session: CompactionSession,
+    applied: AppliedCheckpoint,
+    outcome: CompactionResult,
+    services: CompactionServices,
+) -> CompactionResult:
+    """Return a request with the earlier decisions applied, compacted anew if that is due."""
     _count_request(session, applied, services)
     await session.images.notes.ask_about(session.compaction)
     is_over = is_due(session.budget, outcome.token_count.tokens, applied)

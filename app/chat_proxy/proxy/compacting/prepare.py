@@ -78,7 +78,7 @@ async def start_for(
         growth += view.pace * 3 // 2
     planner = Planner(view, policy.ageing, policy.budget)
     end = await asyncio.to_thread(planner.end_for_summary, view.target, growth)
-    draft = SummaryDraft(session, applied)
+    draft = SummaryDraft(session, applied, wish=session.compaction.instruction)
     span = Span(await asyncio.to_thread(_start_of, draft), end)
     if end <= span.start or await asyncio.to_thread(_is_recent, draft, span):
         return None

@@ -5,6 +5,7 @@ from functools import partial
 from chat_proxy.compaction.pipeline import Step, Trimmed
 from chat_proxy.compaction.stages.stage import StageContext
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
+from chat_proxy.proxy.compacting.clear import clear_thinking
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.session.session import SCALE_IMAGES
@@ -29,9 +30,10 @@ async def trim(compaction: CompactionRequest, services: CompactionServices) -> C
         trimmed = await _with_fewer_pixels(trimmed, max_pixels, compaction, services)
     counter = RequestCounter(compaction.request, compaction.measured, services.tokenizers)
     token_count = await counter.count_conversation(trimmed.conversation)
-    return CompactionResult(
+    result = CompactionResult(
         trimmed.conversation, token_count, trimmed.steps, trimmed.failures, trimmed.notices
     )
+    return await clear_thinking(compaction, result, counter)
 
 
 async def _with_fewer_pixels(

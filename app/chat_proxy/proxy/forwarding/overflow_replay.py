@@ -7,11 +7,13 @@ from typing import NamedTuple
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.compaction.pipeline import Step
 from chat_proxy.compaction.planner.forms import Goal
+from chat_proxy.proxy.compacting.clear import with_cleared
 from chat_proxy.proxy.compacting.compact import compact_to_fit, compact_to_smallest
 from chat_proxy.proxy.compacting.open_session import open_session
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.compacting.trim import trim
 from chat_proxy.proxy.forwarding.fewer_bytes import with_fewer_bytes
+from chat_proxy.proxy.forwarding.refusals import TooLong, TruncatedPrompt
 from chat_proxy.proxy.session.output import (
     body_to_send,
     output_fields,
@@ -21,6 +23,7 @@ from chat_proxy.proxy.session.output import (
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.sizing.context_window import Window
 from chat_proxy.proxy.sizing.measure import Sizing, measured_in
+from chat_proxy.telemetry.metrics import Metrics
 from chat_proxy.tokens.counter import RequestCount
 from chat_proxy.upstream.overflow import Overflow
 
@@ -137,7 +140,8 @@ async def next_form(
     )
     compaction = compaction._replace(measured=measured)
     session = await open_session(compaction, await trim(compaction, services), services)
-    applied = await session.apply(await session.find())
+    found = await session.find()
+    applied = await session.apply(found)
     outcome = await session.outcome(applied)
     if not sent.replays:
         most = min(available, int(tokens * LEAST_STEP))
@@ -145,9 +149,11 @@ async def next_form(
         goal = Goal(min(budget.trigger, most), min(budget.limit, most), most)
         smaller = await compact_to_fit(session, applied, outcome, goal, services)
         if not smaller.unfit and smaller.token_count.tokens < tokens:
-            return smaller
+            return with_cleared(session, found, smaller)
     smallest = await compact_to_smallest(session, applied, outcome, services)
-    return smallest if smallest.token_count.tokens < tokens else None
+    if smallest.token_count.tokens >= tokens:
+        return None
+    return with_cleared(session, found, smallest)
 
 
 def room_for(sent: Sent, overflow: Overflow) -> int:
@@ -245,3 +251,11 @@ def least_output(compaction: CompactionRequest) -> int:
     """Return the shortest answer that is worth sending the request for."""
     budget = compaction.measured.budget
     return budget.least_answer if budget else MIN_ANSWER_TOKENS
+
+
+def count_replay(metrics: Metrics, refusal: TooLong, *, is_sent: bool) -> None:
+    """Count whether there was a smaller form; `learn` counts truncated prompts without one."""
+    if not isinstance(refusal, TruncatedPrompt):
+        metrics.replays.labels("sent" if is_sent else "exhausted").inc()
+    elif is_sent:
+        metrics.silent_truncations.labels("replayed").inc()

@@ -41,7 +41,8 @@ class RelayChat(Relay):
     With `holds_overflows` a refusal for length is raised as TooLong instead, and so is the whole
     answer to a prompt that the upstream truncated, if the prompt is given. With `needs_success`
     any other answer than a success is raised as UpstreamError. `sent` is the request's body, of
-    which nothing may stand in the reason for a refusal.
+    which nothing may stand in the reason for a refusal. The context's edits change the answer, one
+    behind the other; if one of them goes on with another call, the client's stream is left open.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class RelayChat(Relay):
         self._prompt = prompt
         self._needs_success = needs_success
         self._sent = sent
+        self._edits = context.answer_edits
 
     async def send_refusal(self, refusal: TooLong) -> None:
         """Send the upstream's refusal to the client, byte for byte where the API allows it."""
@@ -113,6 +115,8 @@ class RelayChat(Relay):
 
     def run(self, reply: Reply, watchdog: Watchdog) -> Awaitable[None]:
         """Relay a stream as it arrives and anything else in one piece."""
+        if reply.is_encoded:
+            self._edits = ()
         if reply.status == 200 and reply.content_type == EVENT_STREAM:
             return self._stream(reply, watchdog)
         return self._whole(reply, watchdog)
@@ -140,7 +144,10 @@ class RelayChat(Relay):
         if is_read and (usage := self._form.usage_of_answer(body)):
             self._record.set_usage(*usage)
             self._raise_truncation(reply, body, usage)
-        await self._send_whole(reply.status, reply.headers, body)
+        if is_read:
+            body = self._edited_whole(body)
+        if not self._goes_on:
+            await self._send_whole(reply.status, reply.headers, body)
 
     async def _gather(self, reply: Reply, watchdog: Watchdog) -> bytes | None:
         """Return the whole answer; None if it was too large to hold, and was relayed."""
@@ -184,9 +191,10 @@ class RelayChat(Relay):
             if not chunk:
                 raise UpstreamInvalidResponse
             await self._start(reply.status, reply.headers)
-        write_piece = self._piece_writer(watchdog, tap)
+        # What is changed on its way is read by the task: no piece passes it by.
+        write_piece = None if self._edits else self._piece_writer(watchdog, tap)
         while chunk:
-            if passing := tap.feed(chunk) if tap else chunk:
+            if passing := self._edited(tap.feed(chunk) if tap else chunk):
                 await self._write(passing, watchdog)
             if tap and tap.said_all:
                 await self._await_end(reply)
@@ -199,7 +207,36 @@ class RelayChat(Relay):
             raise UpstreamTruncated
         if tap and tap.failed:
             self._record.code = STREAM_ERROR
-        await self._sink.end()
+        await self._end_stream(watchdog)
+
+    @property
+    def _goes_on(self) -> bool:
+        return any(edit.goes_on for edit in self._edits)
+
+    def _edited_whole(self, body: bytes) -> bytes:
+        """Return a whole answer as the edits change it; one that goes on is nobody's answer yet."""
+        for edit in self._edits:
+            body = edit.whole(body)
+            if edit.goes_on:
+                break
+        return body
+
+    def _edited(self, chunk: bytes) -> bytes:
+        for edit in self._edits:
+            chunk = edit.feed(chunk)
+        return chunk
+
+    async def _end_stream(self, watchdog: Watchdog) -> None:
+        """Send what the edits still hold, and end the client's stream unless it goes on."""
+        rest = b""
+        for edit in self._edits:
+            rest = edit.feed(rest)
+            if not self._goes_on or edit.goes_on:
+                rest += edit.end()
+        if rest:
+            await self._write(rest, watchdog)
+        if not self._goes_on:
+            await self._sink.end()
 
     async def _await_end(self, reply: Reply) -> None:
         """Wait briefly for a stream to end after `[DONE]`, so that its connection can be reused."""

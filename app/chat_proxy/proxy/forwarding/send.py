@@ -64,23 +64,28 @@ async def send_and_relay(
         policy.first_byte_seconds,
         UpstreamFirstByteTimeout,
     )
-    context.record.upstream_called()
-    try:
-        reply = await forwarding.upstream.send(call)
-        context.record.upstream_answered()
-        context.record.retried = reply.retried
+    record = context.record
+    record.upstream_called()
+    with record.span.upstream_call(record) as span:
+        call.headers = span.with_context(call.headers)
         try:
-            refuse_unusable_status(reply.status)
-            await relay.run(reply, watchdog)
+            reply = await forwarding.upstream.send(call)
+            record.upstream_answered()
+            record.retried = reply.retried
+            span.answered(reply.status)
+            try:
+                refuse_unusable_status(reply.status)
+                await relay.run(reply, watchdog)
+            finally:
+                reply.release()
         finally:
-            reply.release()
-    finally:
-        watchdog.close()
-        if context.tap is not None:
-            if usage := context.tap.usage:
-                context.record.set_usage(*usage)
-            if context.tap.off:
-                forwarding.metrics.untapped_streams.inc()
+            watchdog.close()
+            if context.tap is not None:
+                if usage := context.tap.usage:
+                    record.set_usage(*usage)
+                if context.tap.off:
+                    forwarding.metrics.untapped_streams.inc()
+        span.used(record.prompt_tokens, record.completion_tokens, record.cached_tokens)
 
 
 async def send_again(

@@ -61,9 +61,13 @@ class SentPrompt(NamedTuple):
     """Whether the client itself asked the upstream to truncate it."""
 
 
-def sent_prompt(compaction: CompactionRequest, counted: RequestCount) -> SentPrompt:
-    """Return the prompt of a request that is sent with so many tokens."""
+def sent_prompt(
+    compaction: CompactionRequest, counted: RequestCount, added_tokens: int = 0
+) -> SentPrompt:
+    """Return the prompt of a request that is sent with so many tokens, and with a tool of ours."""
     measured = compaction.measured
+    if added_tokens:
+        counted = counted._replace(tools=counted.tools + added_tokens).rescaled()
     return SentPrompt(
         counted,
         measured.calibration,

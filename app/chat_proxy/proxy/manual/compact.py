@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from chat_proxy.chat.conversation import Conversation, end_by_turns
 from chat_proxy.compaction.checkpoint import Checkpoint, index_of
+from chat_proxy.compaction.pipeline import Step
 from chat_proxy.compaction.planner.plan import Plan
 from chat_proxy.compaction.planner.tail import wanted_room
 from chat_proxy.compaction.planner.view import View
@@ -17,6 +18,7 @@ from chat_proxy.proxy.compacting.trim import trim
 from chat_proxy.proxy.session.manual_mark import mark_manual
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult, unchanged_result
 from chat_proxy.proxy.session.session import SUMMARY, AppliedCheckpoint, CompactionSession
+from chat_proxy.proxy.sizing.measure import TokenCount
 from chat_proxy.proxy.summaries.draft import Span, SummaryDraft
 from chat_proxy.proxy.summaries.jobs import PREPARED, SummaryJob
 from chat_proxy.proxy.summaries.obtain import job_of
@@ -52,6 +54,16 @@ class ManualResult:
     """A message for the user besides the figures."""
     waited_seconds: float = 0.0
     """How long the request waited for the summary."""
+    token_count: TokenCount | None = None
+    """The tokens of the folded conversation; None if nothing was folded."""
+
+    @property
+    def result(self) -> CompactionResult | None:
+        """What was done, in the form of any compaction; None if nothing was folded."""
+        if self.token_count is None:
+            return None
+        steps = (Step(SUMMARY, self.conversation),)
+        return CompactionResult(self.conversation, self.token_count, steps, label=self.label)
 
     @property
     def has_failed(self) -> bool:
@@ -100,8 +112,11 @@ def unchanged(compaction: CompactionRequest, label: str, note: str) -> ManualRes
     return ManualResult(compaction.conversation, label, tokens, tokens, note=note)
 
 
-def record_manual(record: RequestRecord, done: ManualResult, messages: int) -> None:
-    """Record the result of compacting a conversation of `messages` messages."""
+def record_manual(record: RequestRecord, done: ManualResult, compaction: CompactionRequest) -> None:
+    """Record the result of a manual compaction."""
+    if (window := compaction.measured.window) is not None:
+        record.window, record.window_source = window.tokens, window.source
+    messages = len(compaction.conversation)
     record.compaction = done.label
     record.tokens_before, record.tokens_after = done.tokens_before, done.tokens_after
     record.messages_before, record.messages_after = messages, len(done.conversation)
@@ -198,8 +213,11 @@ class ManualCompaction:
             return unchanged(compaction, "none", note)
         await mark_manual(compaction, session.checkpoints)
         folded = fold(compaction.conversation, checkpoint.folded_until, checkpoint.text)
-        after = (await session.request_counter.count_conversation(folded)).tokens
-        return ManualResult(folded, label, compaction.measured.tokens, after, checkpoint, note)
+        after = await session.request_counter.count_conversation(folded)
+        before = compaction.measured.tokens
+        return ManualResult(
+            folded, label, before, after.tokens, checkpoint, note, token_count=after
+        )
 
 
 def boundary_at(session: CompactionSession, applied: AppliedCheckpoint, end: int) -> int:

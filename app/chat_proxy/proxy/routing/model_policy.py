@@ -10,6 +10,7 @@ from chat_proxy.chat.volatile_blocks import VolatileBlocks
 from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.budget import Budget, BudgetPolicy
 from chat_proxy.compaction.pipeline import Pipeline
+from chat_proxy.compaction.recall.policy import NO_RECALL, RecallPolicy
 from chat_proxy.compaction.stages.order import StagePolicies
 from chat_proxy.proxy.routing.summary_policy import SummaryPolicy
 from chat_proxy.registry.model_card import ModelCard
@@ -40,6 +41,9 @@ class ModelPolicy:
     """The most pixels of an image, whatever the window; 0: images are scaled only if needed."""
     asks_about_images: bool = False
     """Whether the model is asked what images show, for the notes that replace them."""
+    recall: RecallPolicy = NO_RECALL
+    contracts: str = "auto"
+    """Who keeps the contracts of requests: `proxy`, `upstream`, or `auto`."""
     pipeline: Pipeline = field(init=False)
     fingerprint: bytes = field(init=False)
     """Identifies the settings that decide how a conversation is compacted."""
@@ -49,6 +53,8 @@ class ModelPolicy:
         tail = (self.budget.tail_turns, self.budget.tail_tokens)
         substance = f"{_plain(self.stages)} {_plain(self.ageing)} {tail} {self.summary.substance}"
         substance += f" {self.max_pixels}" if self.max_pixels else ""
+        # Folds and notes name what can be recalled; without recall they are as they always were.
+        substance += " recall" if self.recall.enabled else ""
         object.__setattr__(self, "fingerprint", sha256(substance.encode()).digest())
 
     def most_gain(self, count: RequestCount, ratio: float, budget: Budget) -> int:

@@ -126,11 +126,12 @@ class ImageNotes:
             return
         shown = (await self._images.scale(compaction.tenant, _smaller(data, base64))).values()
         url = next((image.url for image in shown if image is not None), data)
+        call, route = _call(compaction, url), compaction.route
         try:
             async with self._slots, asyncio.timeout(TIMEOUT_SECONDS):
-                answer = await complete(
-                    self._upstream, _call(compaction, url), CHAT_COMPLETIONS.answers
-                )
+                with compaction.span.side_query("image-note", route.model, route.base_url) as span:
+                    call.headers = span.with_context(call.headers)
+                    answer = await complete(self._upstream, call, CHAT_COMPLETIONS.answers)
         except (NotAnswered, UpstreamError, TimeoutError):
             self._known.put(address, "")
             return

@@ -11,6 +11,7 @@ from typing import Any
 from chat_proxy.caches import LruCache
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.proxy.session.offloads import Offloads
+from chat_proxy.proxy.session.stored_history import history_id, keep_history
 from chat_proxy.store.archive.archive import Archive
 from chat_proxy.store.archive.files import RESULTS
 
@@ -105,6 +106,17 @@ class Originals:
             lines = f"lines {place.first}-{place.last}"
             return f"{file}, {lines} (read them from the end backwards)"
         return await self.keep_text(span.tenant, await asyncio.to_thread(lines_of, span.messages))
+
+    async def keep_history(self, tenant: str, places: Sequence[str]) -> None:
+        """Store which places hold a conversation's folded messages, to be found by one id."""
+        if self._offloads.enabled:
+            await keep_history(tenant, places, self._offloads)
+
+    def history_id(self, tenant: str, places: Sequence[str]) -> str:
+        """Return the id of a conversation's folded messages; empty if they are not stored."""
+        if not self._offloads.enabled or self._mentions_paths:
+            return ""
+        return history_id(tenant, places, self._offloads)
 
     async def keep_text(self, tenant: str, text: str) -> str:
         """Store a text; return the name of its place, empty if it could not be stored."""

@@ -4,11 +4,14 @@ from collections.abc import Mapping
 
 from chat_proxy.compaction.budget import Budget
 from chat_proxy.compaction.pipeline import Step
+from chat_proxy.compaction.recall.tool import DEFINITION
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult, body_of
 
 CLIP_OUTPUT = "clip_output"
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens")
 MARGIN_SHARE = 50
+RECALLED_STAGES = frozenset({"truncate_tool_output"})
+"""The trimming stages whose cuts the model can ask for."""
 
 
 def output_fields(compaction: CompactionRequest) -> dict[str, int]:
@@ -59,6 +62,14 @@ def _lowered(compaction: CompactionRequest, budget: Budget, tokens: int) -> dict
     }
 
 
+def recalls(compaction: CompactionRequest, result: CompactionResult) -> bool:
+    """Return whether the model can ask for what was cut: from the first cut on, not before."""
+    if not compaction.offers_recall:
+        return False
+    return result.checkpoint is not None or not RECALLED_STAGES.isdisjoint(result.stages)
+
+
 def body_to_send(compaction: CompactionRequest, result: CompactionResult) -> bytes:
-    """Return the request body with the result's conversation and output fields."""
-    return body_of(compaction, result.conversation, result.output)
+    """Return the request body with the result's conversation, output fields and one more tool."""
+    tool = DEFINITION if recalls(compaction, result) else None
+    return body_of(compaction, result.conversation, result.output, tool)

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.chat.conversation import Conversation
+from chat_proxy.compaction.checkpoint import Checkpoint
+from chat_proxy.compaction.contracts.client_compaction import client_compacting
 from chat_proxy.compaction.pipeline import Failure, Step
 from chat_proxy.compaction.planner.report import PlanReport
 from chat_proxy.errors import InvalidValue
@@ -15,8 +17,10 @@ from chat_proxy.proxy.routing.model_policy import ModelPolicy
 from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.session.recognition.scope import Scope
 from chat_proxy.proxy.sizing.measure import Measured, Sizing, TokenCount, measure
+from chat_proxy.telemetry.tracing.span import NO_SPAN, RequestSpan
 from chat_proxy.tokens.counter import RequestCount
 from chat_proxy.wires.body import body_with, wire_of
+from chat_proxy.wires.contracts.contract import ClearResults, ClearThinking
 
 
 class CompactionRequest(NamedTuple):
@@ -30,6 +34,14 @@ class CompactionRequest(NamedTuple):
     request_id: str
     is_dry_run: bool
     """Whether nothing may be stored: the result is only shown."""
+    span: RequestSpan = NO_SPAN
+    """The parent of the spans of our own queries."""
+    instruction: str = ""
+    """What the client wants from a summary."""
+    clear_results: ClearResults | None = None
+    """Which tool uses the client wants to be cleared."""
+    clear_thinking: ClearThinking | None = None
+    """How much thinking the client wants to be cleared."""
 
     @property
     def conversation(self) -> Conversation:
@@ -37,14 +49,33 @@ class CompactionRequest(NamedTuple):
         return self.measured.conversation
 
     @property
+    def client_compacting(self) -> str:
+        """The client whose own compaction request this is; empty if it is none."""
+        return client_compacting(self.conversation)
+
+    @property
     def policy(self) -> ModelPolicy:
         """The policy of the request's model."""
         return self.route.policy
 
     @property
+    def offers_recall(self) -> bool:
+        """Whether the model can ask for what is cut."""
+        return self.policy.recall.offers(self.request.options)
+
+    @property
     def scope(self) -> Scope:
         """The scope of the decisions about this request: its tenant, model and policy."""
         return Scope(self.tenant, self.route.fingerprint)
+
+
+class Cleared(NamedTuple):
+    """What a client's wish has cleared in a request, and the tokens that this saves."""
+
+    results: int = 0
+    result_tokens: int = 0
+    thinking_turns: int = 0
+    thinking_tokens: int = 0
 
 
 class CompactionResult(NamedTuple):
@@ -68,6 +99,14 @@ class CompactionResult(NamedTuple):
     """Why the request was not compacted as it should be, one sentence; empty if it was."""
     waited_seconds: float = 0.0
     """How long the request waited for a summary."""
+    checkpoint: Checkpoint | None = None
+    """The decisions about the history that are applied."""
+    history_id: str = ""
+    """The id of the folded messages, by which their tenant can ask for them."""
+    cleared: Cleared = Cleared()
+    """What was cleared because the client asked for it."""
+    client: str = ""
+    """The client whose own compaction request this is; empty if it is none."""
 
     @property
     def counted(self) -> RequestCount:
@@ -89,14 +128,15 @@ def body_of(
     compaction: CompactionRequest,
     conversation: Conversation,
     output: Mapping[str, int] | None = None,
+    tool: dict[str, Any] | None = None,
 ) -> bytes:
     """Return the request body with this conversation; unchanged messages keep their bytes.
 
-    `output` lowers the limits of the answer.
+    `output` lowers the limits of the answer; `tool` is one that the proxy adds.
     """
-    if conversation is compaction.conversation and not output:
+    if conversation is compaction.conversation and not output and not tool:
         return compaction.request.body
-    return body_with(compaction.request, compaction.conversation, conversation, output)
+    return body_with(compaction.request, compaction.conversation, conversation, output, tool)
 
 
 async def counted_request(

@@ -4,11 +4,20 @@ from dataclasses import dataclass
 from functools import partial
 
 from chat_proxy.chat.conversation import Conversation, answered_until
-from chat_proxy.compaction.ageing.apply import NO_IMAGES, SmallerImages, Where, age, nowhere
+from chat_proxy.compaction.ageing.apply import (
+    NO_IMAGES,
+    Name,
+    SmallerImages,
+    Where,
+    age,
+    nowhere,
+    numbered,
+)
 from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.budget import Budget
 from chat_proxy.compaction.checkpoint import Checkpoint, index_of
 from chat_proxy.compaction.pipeline import Step
+from chat_proxy.compaction.recall.references import place_note, reference
 from chat_proxy.compaction.summary.fold import fold
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.session.image_services import ImageServices
@@ -66,6 +75,7 @@ def apply_checkpoint(
     checkpoint: Checkpoint | None,
     where: Where,
     smaller: SmallerImages = NO_IMAGES,
+    name: Name = numbered,
 ) -> AppliedCheckpoint:
     """Age and fold a trimmed conversation as a checkpoint specifies."""
     if checkpoint is None:
@@ -75,11 +85,11 @@ def apply_checkpoint(
     scaled = Treatments(scaled=treatments.scaled)
     others = Treatments(treatments.lines, treatments.short, treatments.calls)
     unfolded, steps = trimmed, []
-    for name, part in ((AGE_TOOL_OUTPUT, others), (SCALE_IMAGES, scaled), (AGE_MEDIA, media)):
+    for stage, part in ((AGE_TOOL_OUTPUT, others), (SCALE_IMAGES, scaled), (AGE_MEDIA, media)):
         named = where if checkpoint.names_places else nowhere
-        aged = age(unfolded, part, named, trimmed, smaller)
+        aged = age(unfolded, part, named, trimmed, smaller, name)
         if aged is not unfolded:
-            steps.append(Step(name, aged))
+            steps.append(Step(stage, aged))
             unfolded = aged
     visible = unfolded
     if checkpoint.text:
@@ -110,8 +120,8 @@ class CompactionSession:
         )
 
     async def keep(self, checkpoint: Checkpoint) -> None:
-        """Store a checkpoint for later requests, unless this is a dry run."""
-        if not self.compaction.is_dry_run:
+        """Store a checkpoint for later requests, unless this is a dry run or has none."""
+        if not self.compaction.is_dry_run and not self.compaction.client_compacting:
             await self.checkpoints.keep(self.compaction.scope, self.history, checkpoint)
 
     async def apply(self, checkpoint: Checkpoint | None) -> AppliedCheckpoint:
@@ -121,12 +131,14 @@ class CompactionSession:
         than when the checkpoint was made, and they must not expire while they are in use.
         """
         named: dict[str, str] = {}
-        where = partial(self._place_of, named)
+        where, name = self._naming(checkpoint, named)
         scaled = checkpoint.treatments.scaled if checkpoint else {}
         smaller = await smaller_images(
             self.trimmed.conversation, scaled, self.compaction.tenant, self.images.scaled
         )
-        work = partial(apply_checkpoint, self.trimmed.conversation, checkpoint, where, smaller)
+        work = partial(
+            apply_checkpoint, self.trimmed.conversation, checkpoint, where, smaller, name
+        )
         size = self._size_of_work if checkpoint else 0
         applied = await run_inline_or_in_thread(work, size)
         if named and not self.compaction.is_dry_run:
@@ -138,11 +150,31 @@ class CompactionSession:
         messages = len(self.trimmed.conversation)
         return max(self.compaction.request.work_bytes, messages * BYTES_PER_MESSAGE)
 
-    def _place_of(self, named: dict[str, str], text: str) -> str:
+    def _naming(self, checkpoint: Checkpoint | None, named: dict[str, str]) -> tuple[Where, Name]:
+        """Return how notes name the place of a whole text, and how they name messages.
+
+        Where the model can ask for messages, by their number: that of the first request, if the
+        client has dropped messages since.
+        """
+        if checkpoint is not None and self.compaction.offers_recall:
+            missing = checkpoint.missing
+            return (
+                partial(self._recall_place, named, missing),
+                lambda origin: reference(origin + missing),
+            )
+        return partial(self._place_of, named), numbered
+
+    def _place_of(self, named: dict[str, str], text: str, _: int) -> str:
         """Return the note that names the place of a whole tool result, and remember its text."""
         name = self.originals.id_of(self.compaction.tenant, text)
         named[name] = text
         return self.originals.place_of(name)
+
+    def _recall_place(self, named: dict[str, str], missing: int, text: str, origin: int) -> str:
+        """Return the note with the id of a message; one that names files names them as well."""
+        named[self.originals.id_of(self.compaction.tenant, text)] = text
+        files = self._place_of(named, text, origin) if self.originals.file_of else ""
+        return files or place_note(origin + missing)
 
     def sign(self, content: bytes) -> str:
         """Return the MAC by which a text of ours is recognised when this tenant sends it back."""
@@ -158,4 +190,11 @@ class CompactionSession:
             token_count=await self.request_counter.count_conversation(applied.visible),
             steps=(*self.trimmed.steps, *applied.steps),
             label="reused" if applied.folded_until else "none",
+            checkpoint=applied.checkpoint,
+            history_id=self._history_id(applied),
         )
+
+    def _history_id(self, applied: AppliedCheckpoint) -> str:
+        if applied.checkpoint is None or not applied.folded_until:
+            return ""
+        return self.originals.history_id(self.compaction.tenant, applied.checkpoint.sources)

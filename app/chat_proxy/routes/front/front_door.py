@@ -85,6 +85,7 @@ class FrontDoor:
         self._admission = services.admission
         self._metrics = services.metrics
         self._chat_log = services.chat_log
+        self._tracing = services.tracing
         self._finished: list[RequestRecord] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,6 +101,8 @@ class FrontDoor:
         context = new_context(endpoint.route, client, self._deadlines.loop)
         if self._logs_addresses:
             context.record.client = (scope.get("client") or ("",))[0]
+        if self._tracing.begin is not None:
+            context.record.span = self._tracing.begin(context.record, client.headers)
         try:
             with context.cancellation:
                 context.record.page_headers = self._guard.page_headers(client.values)
@@ -173,6 +176,7 @@ class FrontDoor:
             try:
                 self._metrics.observe(record)
                 self._chat_log.add(record)
+                record.span.finish(record)
             except Exception as error:  # noqa: BLE001 - metering fails open: the answer is sent
                 log_exception("request could not be counted", error)
         usual = [record.log_fields() for record in records if not record.warns]

@@ -386,7 +386,7 @@ def growing_bodies(draw: st.DrawFn) -> list[bytes]:
     return [*bodies, bodies[-1][:at] + put + bodies[-1][at + gone :]]
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=150)
 @given(growing_bodies(), st.integers(16, 64))
 def test_a_body_is_read_as_if_for_the_first_time(bodies: list[bytes], block: int) -> None:
     """Small blocks end everywhere: in keys, numbers, escapes and between messages."""

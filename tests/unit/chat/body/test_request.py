@@ -128,14 +128,14 @@ def test_brackets_in_a_text_are_not_depth() -> None:
 
 
 def test_a_very_deep_body_is_refused_at_once() -> None:
-    """A9: in 5 ms; a busy machine gets ten times that."""
+    """A9: in 5 ms; a slow machine gets ten times that."""
     body = nested(100_000).encode()
 
-    began = time.perf_counter()
+    began = time.thread_time()
     with pytest.raises(errors.TooDeep):
         read(body)
 
-    assert time.perf_counter() - began < 0.05
+    assert time.thread_time() - began < 0.05
 
 
 def test_a_body_of_nothing_but_brackets_is_refused_without_being_parsed() -> None:
@@ -143,10 +143,10 @@ def test_a_body_of_nothing_but_brackets_is_refused_without_being_parsed() -> Non
     body = b"[" + b"{}," * 10_000_000 + b"{}]"
 
     tracemalloc.start()
-    began = time.perf_counter()
+    began = time.thread_time()
     with pytest.raises(errors.TooComplex):
         read(body)
-    seconds = time.perf_counter() - began
+    seconds = time.thread_time() - began
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

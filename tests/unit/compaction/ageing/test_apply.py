@@ -24,7 +24,7 @@ def aged(*messages: Fields, where: Where = nowhere, **treatments: Any) -> list[F
     return list(outcome.fields)
 
 
-def stored(_: str) -> str:
+def stored(_: str, _number: int) -> str:
     return " [offload id: 0123]"
 
 

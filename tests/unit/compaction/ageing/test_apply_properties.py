@@ -14,7 +14,7 @@ from chat_proxy.compaction.ageing.treatments import Treatments
 from tests.unit.chat.shapes import RECORDED, Fields, conversation
 from tests.unit.compaction.examples import at, busy_histories, busy_messages, sized, treatments
 
-places: st.SearchStrategy[Where] = st.sampled_from([nowhere, lambda _: " [offload id: 0123]"])
+places: st.SearchStrategy[Where] = st.sampled_from([nowhere, lambda _, __: " [offload id: 0123]"])
 
 
 def dumped(messages: Any) -> list[str]:

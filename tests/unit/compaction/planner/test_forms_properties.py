@@ -90,7 +90,7 @@ def smallest_tokens(view: View) -> int:
     return view.fixed + sum(size_of(aged, index, view.count) for index in kept)
 
 
-@settings(thorough, max_examples=300)
+@settings(thorough, max_examples=100)
 @given(cases())
 def test_whenever_the_smallest_form_fits_there_is_a_plan_that_fits(case: Case) -> None:
     """DESIGN 1.11"""
@@ -103,7 +103,7 @@ def test_whenever_the_smallest_form_fits_there_is_a_plan_that_fits(case: Case) -
     assert plan.tokens <= case.goal.hard_limit
 
 
-@settings(thorough, max_examples=100)
+@settings(thorough, max_examples=50)
 @given(cases())
 def test_a_plan_is_never_larger_than_the_hard_limit_and_says_so(case: Case) -> None:
     plan = case.plan()
@@ -115,7 +115,7 @@ def test_a_plan_is_never_larger_than_the_hard_limit_and_says_so(case: Case) -> N
         )
 
 
-@settings(thorough, max_examples=100)
+@settings(thorough, max_examples=50)
 @given(cases())
 def test_instructions_and_the_current_request_are_never_folded(case: Case) -> None:
     """BUGS 23, 38, 46"""
@@ -134,7 +134,7 @@ def test_instructions_and_the_current_request_are_never_folded(case: Case) -> No
     assert folded.fields[-1] is given.fields[-1]
 
 
-@settings(thorough, max_examples=100)
+@settings(thorough, max_examples=50)
 @given(cases())
 def test_a_fold_ends_at_a_seam(case: Case) -> None:
     """BUGS 1, 2"""
@@ -145,7 +145,7 @@ def test_a_fold_ends_at_a_seam(case: Case) -> None:
         assert plan.end <= max(case.view.smallest_end, case.view.current_start)
 
 
-@settings(thorough, max_examples=100)
+@settings(thorough, max_examples=50)
 @given(cases())
 def test_the_newest_two_steps_never_become_lines(case: Case) -> None:
     newest = {index for step in case.view.newest_steps for index in range(*step)}
@@ -155,7 +155,7 @@ def test_the_newest_two_steps_never_become_lines(case: Case) -> None:
             assert not newest & {place.origin for place in plan.treatments.lines}
 
 
-@settings(thorough, max_examples=100)
+@settings(thorough, max_examples=50)
 @given(cases())
 def test_results_of_protected_tools_do_not_age_before_the_last_forms(case: Case) -> None:
     plan = case.plan()
@@ -169,7 +169,7 @@ def test_results_of_protected_tools_do_not_age_before_the_last_forms(case: Case)
             assert index + 1 not in aged
 
 
-@settings(thorough, max_examples=100)
+@settings(thorough, max_examples=50)
 @given(cases())
 def test_the_same_conversation_gives_the_same_plan(case: Case) -> None:
     """BUGS 44"""
@@ -183,7 +183,7 @@ def test_the_same_conversation_gives_the_same_plan(case: Case) -> None:
     assert json.dumps(case.view.conversation.fields) == before
 
 
-@settings(thorough, max_examples=100)
+@settings(thorough, max_examples=50)
 @given(cases(), st.integers(1, 5_000))
 def test_a_larger_limit_never_gives_a_deeper_form(case: Case, more: int) -> None:
     plan = case.plan()
@@ -194,7 +194,7 @@ def test_a_larger_limit_never_gives_a_deeper_form(case: Case, more: int) -> None
         assert ORDER.index(roomier.form) <= ORDER.index(plan.form)
 
 
-@settings(thorough, max_examples=100)
+@settings(thorough, max_examples=50)
 @given(cases())
 def test_only_what_is_shown_is_treated(case: Case) -> None:
     """What is folded needs no treatment, and what is treated is really smaller."""
@@ -209,7 +209,7 @@ def test_only_what_is_shown_is_treated(case: Case) -> None:
             assert index in plan.reasons
 
 
-@settings(thorough, max_examples=300)
+@settings(thorough, max_examples=100)
 @given(cases())
 def test_a_prompt_made_by_a_plan_is_about_as_large_as_the_plan_says(case: Case) -> None:
     """A line may be longer than assumed, and a note of something cut takes a little."""

@@ -241,7 +241,7 @@ def test_it_is_named_after_its_file() -> None:
     assert LimitVisionHistory.name == "limit_vision_history"
 
 
-# What README tells in "Images in long chats".
+# What docs/vision.md tells.
 
 
 def test_readme_each_image_is_asked_about_alone() -> None:

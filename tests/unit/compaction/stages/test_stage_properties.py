@@ -127,7 +127,7 @@ def texts(fields: Fields) -> list[str]:
     return [words for _, words in texts_in(Message(fields))]
 
 
-@settings(thorough, max_examples=200)
+@settings(thorough, max_examples=100)
 @given(any_histories, policies(), contexts)
 def test_what_a_stage_leaves_alone_at_a_glance_it_leaves_alone(
     messages: list[Fields], policy: StagePolicies, context: StageContext

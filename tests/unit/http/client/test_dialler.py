@@ -15,6 +15,7 @@ from chat_proxy.http.client.connection import READ_BYTES, Connection
 from chat_proxy.http.client.dialler import Dialler, TlsFailed, target_of
 from chat_proxy.http.client.resolver import CachingResolver, NameNotResolved
 from chat_proxy.http.write_batch import WriteBatch
+from tests.support.clock import within
 
 pytestmark = pytest.mark.anyio
 
@@ -174,5 +175,5 @@ async def test_a_cancelled_dial_leaves_no_socket_open() -> None:
         dialling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await dialling
-        async with asyncio.timeout(2):
+        async with within(2):
             await closed.wait()

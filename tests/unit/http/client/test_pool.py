@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from chat_proxy.upstream.client import Call, Reply, Upstream, UpstreamPolicy
+from tests.support.clock import within
 from tests.support.fake_model import (
     COMPLETION,
     FakeModel,
@@ -304,7 +305,7 @@ async def test_a_mistake_of_a_callback_is_the_reader_s() -> None:
     def fail(_: bytes) -> bool:
         raise ZeroDivisionError
 
-    async with asyncio.timeout(2), whispering() as (whispers, reply):
+    async with within(2), whispering() as (whispers, reply):
         reading = asyncio.create_task(reply.read_some(fail))
         await asyncio.sleep(0.01)
         whispers.words.put_nowait(b"one")

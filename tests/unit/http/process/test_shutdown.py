@@ -11,6 +11,7 @@ import pytest
 from chat_proxy.cli.serve import listen, server_of
 from chat_proxy.http.process.shutdown import address_of
 from chat_proxy.server import create_app
+from tests.support.clock import own_time, within
 from tests.support.command import running_command
 from tests.support.fake_model import (
     DONE,
@@ -172,7 +173,7 @@ async def test_connections_without_a_request_are_closed() -> None:
         await idle.answer()
         await asking.send(READY[:10])
         terminate(proxy)
-        async with asyncio.timeout(2):
+        async with within(2):
             rests = [await client.rest() for client in (new, idle, asking)]
 
     assert rests == [b"", b"", b""]
@@ -180,7 +181,6 @@ async def test_connections_without_a_request_are_closed() -> None:
 
 async def test_a_second_signal_ends_everything_at_once() -> None:
     """E2."""
-    loop = asyncio.get_running_loop()
     async with (
         stopping(1000, drain_grace_seconds=60, drain_seconds=60) as proxy,
         raw_client(proxy) as client,
@@ -188,10 +188,10 @@ async def test_a_second_signal_ends_everything_at_once() -> None:
         await begin(client)
         terminate(proxy)
         await asyncio.sleep(0.05)
-        began = loop.time()
+        began = own_time()
         terminate(proxy)
         body = await end(client)
-    took = loop.time() - began
+    took = own_time() - began
 
     assert_told(body)
     assert took < 2
@@ -199,7 +199,6 @@ async def test_a_second_signal_ends_everything_at_once() -> None:
 
 async def test_a_second_signal_does_not_wait_for_a_client_that_does_not_read() -> None:
     """E2, A20."""
-    loop = asyncio.get_running_loop()
 
     async def flood(received: Received, line: Line) -> None:
         await begin_stream(line)
@@ -216,11 +215,11 @@ async def test_a_second_signal_does_not_wait_for_a_client_that_does_not_read() -
             client.sendall(STREAM)
             await asyncio.sleep(0.3)
             terminate(proxy)
-            began = loop.time()
+            began = own_time()
             terminate(proxy)
-            await eventually(lambda: proxy.server.force_exit, 3)
+            await eventually(lambda: proxy.server.force_exit)
 
-    assert loop.time() - began < 2
+    assert own_time() - began < 2
 
 
 async def test_at_the_deadline_nobody_waits_for_a_client_that_does_not_read(
@@ -253,7 +252,7 @@ async def test_a_signal_during_the_start_is_not_lost() -> None:
     server = server_of(create_app(chosen, {}), chosen)
     server.handle_exit(signal.SIGTERM, None)
 
-    async with asyncio.timeout(2):
+    async with within(2):
         await server._serve([listen("127.0.0.1", 0)])
 
     assert not server.server_state.connections

@@ -21,6 +21,7 @@ from chat_proxy.proxy.services import Services
 from chat_proxy.routes.front.server_hooks import server_hooks
 from chat_proxy.telemetry.metrics import Metrics
 from chat_proxy.wiring import make_services
+from tests.support.clock import within
 from tests.support.fake_model import (
     COMPLETION,
     Line,
@@ -74,7 +75,7 @@ async def serving(app: App, **sections: Any) -> AsyncIterator[RawClient]:
     task = asyncio.create_task(server._serve([listener]))
     await eventually(lambda: server.started)
     try:
-        async with asyncio.timeout(6), raw_client(proxy) as client:
+        async with within(6), raw_client(proxy) as client:
             client.server = server  # type: ignore[attr-defined]
             yield client
     finally:
@@ -490,7 +491,7 @@ async def test_methods_through_the_whole_proxy(method: str, path: str, status: i
 
 async def test_a_close_that_the_client_asks_for_is_honoured() -> None:
     async with (
-        asyncio.timeout(3),
+        within(3),
         fake_model(polite) as model,
         running_proxy(model.url) as proxy,
         raw_client(proxy) as client,
@@ -535,7 +536,7 @@ async def test_a_client_that_never_takes_the_end_of_its_answer_is_let_go() -> No
             reader.connect(client.writer.get_extra_info("peername"))
             await eventually(lambda: len(server.server_state.connections) == 2)
             reader.sendall(GET.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
-            await eventually(lambda: len(server.server_state.connections) == 1, 5)
+            await eventually(lambda: len(server.server_state.connections) == 1)
 
 
 @pytest.mark.anyio
@@ -552,7 +553,7 @@ async def test_a_client_that_leaves_behind_a_body_of_any_size_is_noticed(size: i
         raw_client(proxy) as client,
     ):
         await client.send(chat_request(chat_body(padding="x" * size)))
-        await eventually(lambda: any(r.method == "POST" for r in model.requests), 5)
+        await eventually(lambda: any(r.method == "POST" for r in model.requests))
         await asyncio.sleep(0.05)
         client.leave()
 

@@ -31,7 +31,7 @@ async def test_who_waits_for_a_paused_client_goes_on_with_it(paused: Flow) -> No
 
     paused.resume_writing()
 
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 60)
 
 
 async def test_who_gives_up_waiting_does_not_wake_or_stop_the_next(paused: Flow) -> None:
@@ -42,7 +42,7 @@ async def test_who_gives_up_waiting_does_not_wake_or_stop_the_next(paused: Flow)
     assert not second.done()
     paused.resume_writing()
 
-    await asyncio.wait_for(second, 1)
+    await asyncio.wait_for(second, 60)
 
 
 async def test_a_client_that_gave_up_waiting_may_be_resumed(paused: Flow) -> None:
@@ -56,5 +56,5 @@ async def test_a_client_that_gave_up_waiting_may_be_resumed(paused: Flow) -> Non
 async def test_nobody_waits_for_a_client_that_takes_what_it_is_sent(paused: Flow) -> None:
     paused.resume_writing()
 
-    await asyncio.wait_for(paused.drain(), 1)
-    await asyncio.wait_for(paused.sent, 1)
+    await asyncio.wait_for(paused.drain(), 60)
+    await asyncio.wait_for(paused.sent, 60)

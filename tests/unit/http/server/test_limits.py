@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from chat_proxy.http.server.limits import ConnectionLimits
+from tests.support.clock import BACKEND, within
 from tests.support.fake_model import (
     DONE,
     Behaviour,
@@ -64,7 +65,7 @@ class Scene:
         """A connection, in front of a model that behaves so and has seen nothing yet."""
         self.model.behaviour = behaviour
         self.model.requests.clear()
-        async with asyncio.timeout(5), raw_client(self.proxy) as client:
+        async with within(5), raw_client(self.proxy) as client:
             yield client
 
     async def ask(self, request: bytes) -> tuple[RawAnswer, bytes]:
@@ -77,8 +78,8 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> object:
+    return BACKEND
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """A connection's clock: one timer, which comes late for no wait and early for none."""
 
 import asyncio
+import socket
 from math import inf
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from chat_proxy.http.server.flow import Flow
 from chat_proxy.http.server.timeouts import ReceiveTimer
 from chat_proxy.http.write_batch import WriteBatch
-from tests.support.live import eventually
+from tests.support.live import eventually, raw_client, running_proxy
 
 pytestmark = pytest.mark.anyio
 
@@ -77,6 +78,17 @@ async def test_nobody_is_late_while_the_proxy_does_not_read(waiting: Waiting) ->
     waiting.flow.read_paused = False
 
     await eventually(lambda: waiting.late_at)
+
+
+async def test_the_kernel_gives_a_client_up_only_after_the_app_has() -> None:
+    """A20: otherwise a stalled client is reported as one that has left."""
+    limits = {"client_stall_seconds": 7.5}
+    async with running_proxy("http://127.0.0.1:1/v1", limits=limits) as proxy, raw_client(proxy):
+        await eventually(lambda: proxy.server.server_state.connections)
+        [connection] = proxy.server.server_state.connections
+        accepted = connection.transport.get_extra_info("socket")
+
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
 
 
 async def test_a_stopped_clock_tells_nothing(waiting: Waiting) -> None:

@@ -146,7 +146,7 @@ async def test_a_client_that_stops_reading_is_let_go_of() -> None:
         await client.send(REQUEST)
         await eventually(lambda: model.connections == 1)
 
-        await eventually(lambda: model.open_connections == 0, 5)
+        await eventually(lambda: model.open_connections == 0)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ TALK: list[Fields] = [
 TREATMENTS = Treatments(lines=at(5), media=at((1, 0)))
 
 
-def stored(_: str) -> str:
+def stored(_: str, __: int) -> str:
     return " [offload id: 0123]"
 
 

@@ -356,7 +356,9 @@ def test_there_is_no_route_that_this_list_does_not_know() -> None:
         "/v1/messages",
         "/v1/chat/compact",
         "/v1/chat/explain",
+        "/v1/chat/history/",
         "/v1/messages/count_tokens",
+        "/v1/responses/compact",
         "/v1/offload/",
         *ALLOWED,
     }

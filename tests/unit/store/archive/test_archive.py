@@ -113,7 +113,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.dictionaries(st.text(st.characters(exclude_categories=[])), JSON), max_size=4))
 def test_every_message_reads_as_it_was_on_a_line_of_its_own(messages: list[Any]) -> None:
     lines = Span(TENANT, "chain", messages).lines().split(b"\n")

@@ -14,17 +14,19 @@ from chat_proxy.store.base import Store, StoreUnavailable
 from chat_proxy.store.factory import FailOpenStore, store_of
 from chat_proxy.store.outage import StoreUnreachable
 from chat_proxy.store.redis.servers import CONNECTIONS, RedisUrl, servers_of
-from chat_proxy.store.redis.store import RedisStore
+from chat_proxy.store.redis.store import WAIT_SECONDS, RedisStore
+from tests.support.clock import Stopwatch, own_time
 from tests.support.live import eventually
 from tests.support.redis_server import RedisServer, answering, running_redis
 
 pytestmark = pytest.mark.anyio
 DAY = 86_400.0
 PAUSE_SECONDS = 0.3
-# The bound of 250 ms, and what a busy machine adds to it.
-FIRST_PENALTY_SECONDS = 0.3
+# Four times the usual one: a server that is well may take its time on a busy machine.
+BOUND_SECONDS = 4 * WAIT_SECONDS
+FIRST_PENALTY_SECONDS = BOUND_SECONDS + 0.05
 NOTHING_SECONDS = 0.1
-TRIES = 3
+TRIES = 2
 
 
 class Notices:
@@ -45,7 +47,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 def redis_store(url: str, notices: Notices | None = None, **options: Any) -> RedisStore:
-    options.setdefault("pause_seconds", PAUSE_SECONDS)
+    options = {"pause_seconds": PAUSE_SECONDS, "wait_seconds": BOUND_SECONDS, **options}
     servers = servers_of(RedisUrl.read(url))
     return RedisStore(servers, b"secret", notice=notices or Notices(), **options)
 
@@ -64,15 +66,15 @@ async def opened(
 
 async def seconds_of(store: RedisStore) -> float:
     """How long a lookup takes that finds nothing."""
-    start = time.perf_counter()
+    start = own_time()
     assert await store.get_many("kind", [b"a"]) == {}
-    return time.perf_counter() - start
+    return own_time() - start
 
 
 async def recovered(store: Store) -> None:
     """Wait until the store keeps values again; nobody tells it to."""
     is_kept = False
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not is_kept:
             await asyncio.sleep(0.01)
             is_kept = await store.put("kind", b"a", b"1", DAY)
@@ -179,7 +181,7 @@ async def test_a_value_of_the_wrong_type_is_a_miss_and_is_written_over(
 
 
 async def test_a_stopped_server_costs_once_and_comes_back_by_itself(server: RedisServer) -> None:
-    """FAULTS D8; the best of three, since the machine may be busy."""
+    """FAULTS D8."""
     notices = Notices()
     first, rest = [], []
     async with opened(server.url, notices) as store:
@@ -191,7 +193,7 @@ async def test_a_stopped_server_costs_once_and_comes_back_by_itself(server: Redi
             await recovered(store)
 
         assert await store.get_many("kind", [b"a"]) == {b"a": b"1"}
-    assert min(first) < FIRST_PENALTY_SECONDS
+    assert max(first) < FIRST_PENALTY_SECONDS
     assert max(rest) < NOTHING_SECONDS
     assert notices.heard == [("get", "unavailable")] * TRIES
 
@@ -205,7 +207,9 @@ async def test_a_frozen_server_costs_the_bound_once_and_comes_back_by_itself(
     async with opened(server.url, notices) as store:
         for _ in range(TRIES):
             server.freeze()
+            watch = Stopwatch()
             first.append(await seconds_of(store))
+            assert watch.wall() >= BOUND_SECONDS
             for _ in range(40):
                 rest.append(await seconds_of(store))
                 await asyncio.sleep(PAUSE_SECONDS / 20)
@@ -213,7 +217,7 @@ async def test_a_frozen_server_costs_the_bound_once_and_comes_back_by_itself(
             await recovered(store)
 
         assert await store.get_many("kind", [b"a"]) == {b"a": b"1"}
-    assert 0.2 < min(first) < FIRST_PENALTY_SECONDS
+    assert max(first) < FIRST_PENALTY_SECONDS
     assert max(rest) < NOTHING_SECONDS
     assert notices.heard == [("get", "slow")] * TRIES
 
@@ -223,14 +227,14 @@ async def test_a_crowd_before_a_frozen_server_waits_together(server: RedisServer
     async with opened(server.url) as store:
         server.freeze()
 
-        start = time.perf_counter()
+        start = own_time()
         seconds = await asyncio.gather(*(seconds_of(store) for _ in range(5 * CONNECTIONS)))
-        total = time.perf_counter() - start
+        total = own_time() - start
         server.thaw()
         await recovered(store)
 
-        assert max(seconds) < 3 * FIRST_PENALTY_SECONDS
-        assert total < 3 * FIRST_PENALTY_SECONDS
+        assert max(seconds) < 1.5 * FIRST_PENALTY_SECONDS
+        assert total < 1.5 * FIRST_PENALTY_SECONDS
 
 
 async def test_a_write_to_a_frozen_server_is_not_waited_for_for_ever(server: RedisServer) -> None:
@@ -243,10 +247,8 @@ async def test_a_write_to_a_frozen_server_is_not_waited_for_for_ever(server: Red
         await asyncio.wait({writing})
         under_way = len(store._tasks)
 
-        await asyncio.sleep(FIRST_PENALTY_SECONDS)
-
         assert under_way == 1
-        assert not store._tasks
+        assert await eventually(lambda: not store._tasks) < FIRST_PENALTY_SECONDS
         server.thaw()
 
 
@@ -255,11 +257,11 @@ async def test_a_frozen_server_does_not_hold_up_the_end(server: RedisServer) -> 
         server.freeze()
         writing = asyncio.create_task(store.put("kind", b"a", b"1", DAY))
         await asyncio.sleep(0.01)
-        start = time.perf_counter()
+        start = own_time()
 
         await store.close()
 
-        assert time.perf_counter() - start < 1
+        assert own_time() - start < 1
         assert not await writing
         assert not store._outage.is_on
     server.thaw()
@@ -370,16 +372,15 @@ async def test_an_outage_is_longer_when_nothing_was_done_since_the_last(
 ) -> None:
     """A server that answers a ping and nothing else is not tried all the time."""
     async with opened(server.url, pause_seconds=0.05) as store:
-        pauses = []
-        for _ in range(3):
+        for pause in (0.05, 0.1, 0.2):
             server.freeze()
+            watch = Stopwatch()
             await seconds_of(store)
-            start = time.perf_counter()
             server.thaw()
             await eventually(lambda: not store._outage.is_on)
-            pauses.append(time.perf_counter() - start)
+            assert watch.wall() >= BOUND_SECONDS + pause
+            assert watch.own() < BOUND_SECONDS + 2 * pause + 0.3
 
-        assert pauses[0] < pauses[1] < pauses[2]
         assert await store.put("kind", b"a", b"1", DAY)
         assert store._outage._pause_seconds == 0.05
 
@@ -407,12 +408,12 @@ async def test_a_server_that_is_frozen_at_the_start_delays_it_by_seconds(
 ) -> None:
     server.freeze()
     store = redis_store(server.url)
-    start = time.perf_counter()
+    start = own_time()
 
     with pytest.raises(StoreUnreachable, match="slow"):
         await store.open()
 
-    assert time.perf_counter() - start < 4
+    assert own_time() - start < 4
     server.thaw()
     await recovered(store)
     await store.close()

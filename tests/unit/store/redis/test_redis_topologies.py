@@ -13,6 +13,7 @@ from chat_proxy.store.base import StoreUnavailable
 from chat_proxy.store.outage import StoreUnreachable
 from chat_proxy.store.redis.servers import RedisUrl, servers_of
 from chat_proxy.store.redis.store import RedisStore
+from tests.support.clock import Stopwatch
 from tests.support.redis_server import (
     RedisServer,
     SentinelServer,
@@ -110,16 +111,16 @@ async def test_a_frozen_server_over_tls_costs_the_bound_once(
     with tls_redis(tmp_path, certificates, "no") as (url, server):
         async with opened(f"{url}?ca={certificates['ca']}") as store:
             server.freeze()
-            loop = asyncio.get_running_loop()
-            start = loop.time()
+            watch = Stopwatch()
 
             first = await store.put("kind", b"a", b"1", DAY)
             second = await store.put("kind", b"a", b"1", DAY)
 
             assert (first, second) == (False, False)
-            assert 0.9 < loop.time() - start < 1.5
+            assert watch.wall() > 0.9
+            assert watch.own() < 1.5
             server.thaw()
-            await eventually_kept_all(store, 10)
+            await eventually_kept_all(store, 60)
 
 
 async def test_the_url_s_user_and_password_log_in(tmp_path: Path) -> None:
@@ -163,7 +164,7 @@ async def test_sentinels_name_the_master_before_and_after_it_fails(tmp_path: Pat
                 before = await kept_all(store)
                 master.stop()
 
-                await eventually_kept_all(store, 30)
+                await eventually_kept_all(store, 60)
 
                 assert before
                 assert follower.ask("EXISTS", f"chat-proxy:kind:{KEYS[0].hex()}")
@@ -198,7 +199,7 @@ async def test_a_cluster_s_leases_are_held_by_one(shared_cluster: list[RedisServ
             assert await store.lease(key, 10) is not None
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 async def test_slots_that_move_are_followed(tmp_path: Path) -> None:
     """FAULTS D8: MOVED is where to ask, not a fault."""
     heard: list[tuple[str, str]] = []
@@ -216,7 +217,7 @@ async def test_slots_that_move_are_followed(tmp_path: Path) -> None:
     assert heard == []
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 async def test_a_cluster_that_lost_a_master_is_left_alone_until_it_is_whole(tmp_path: Path) -> None:
     """FAULTS D8."""
     heard: list[tuple[str, str]] = []
@@ -224,15 +225,14 @@ async def test_a_cluster_that_lost_a_master_is_left_alone_until_it_is_whole(tmp_
         async with opened(f"redis+cluster://127.0.0.1:{servers[0].port}", heard) as store:
             await kept_all(store)
             servers[1].freeze()
-            loop = asyncio.get_running_loop()
-            start = loop.time()
+            watch = Stopwatch()
 
             found = await store.get_many("kind", KEYS)
-            first = loop.time() - start
+            first = watch.own()
             again = await store.get_many("kind", KEYS)
-            second = loop.time() - start - first
+            second = watch.own() - first
             servers[1].thaw()
-            await eventually_kept_all(store, 30)
+            await eventually_kept_all(store, 60)
 
             assert (found, again) == ({}, {})
             assert first < 1.3
@@ -240,7 +240,7 @@ async def test_a_cluster_that_lost_a_master_is_left_alone_until_it_is_whole(tmp_
     assert heard[0] == ("get", "slow")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 async def test_a_cluster_in_trouble_is_left_without_open_connections(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as servers:
         async with opened(f"redis+cluster://127.0.0.1:{servers[0].port}") as store:

@@ -8,7 +8,7 @@ from chat_proxy.compaction.ageing.line import cut_end
 
 # Matched as whole words: "must" does not match in "mustard".
 _ANYWHERE = """
-    must, mustn't, make sure, ensure, remember that, remember this, remember to,
+    mustn't, make sure, ensure, remember that, remember this, remember to,
     keep in mind, note that, don't forget, forbidden, not allowed, allergic, allergisch,
     allergique, alérgico, alérgica, allergico, allergica, from now on, i prefer, we prefer,
     i'd prefer, i'd rather, no more than, no less than, no later than, under no circumstances,
@@ -37,7 +37,14 @@ _DAY = (
     "|september|october|november|december"
 )
 _DATE = rf"\d{{1,2}}(?:st|nd|rd|th)? (?:of )?(?:{_DAY})\b"
+# "That must be exciting" and "a must-see" demand nothing.
+_FEELING = (
+    "so|such|very|really|pretty|quite|great|nice|fun|hard|tough|difficult|exciting|excited|amazing"
+    "|awesome|rewarding|proud|happy|thrilled|tired|lovely|wonderful|incredible|fantastic|stressful"
+    "|sad|interesting|cool|beautiful"
+)
 _PATTERNS: Final = (
+    rf"(?<![\w.])must(?!\w|-\w| have |'ve| feel | be (?:{_FEELING})\b)",
     # "They do not say …" only tells something.
     r"(?<!they )(?<!people )(?<!who )(?<!which )(?<!that )\bdo not\b",
     # "At least once" is no limit.
@@ -60,10 +67,11 @@ def _any_of(phrases: str) -> str:
     return "|".join(re.escape(phrase.strip()) for phrase in phrases.split(","))
 
 
+# A look at the first character spares most positions the long lists of alternatives.
 _DEMAND = re.compile(
-    rf"(?<![\w.])(?:{_any_of(_ANYWHERE)})(?!\w| have |'ve)"
-    rf"|(?:^[\W\d]*|[:;] ){_OPENINGS}(?:{_any_of(_AT_START)})(?![\w-])|{_any_of(_WITHIN)}"
-    rf"|{'|'.join(_PATTERNS)}",
+    rf"(?<![\w.])(?=[^\W\d])(?:{_any_of(_ANYWHERE)})(?!\w| have |'ve)"
+    rf"|(?:^[\W\d]*|[:;] ){_OPENINGS}(?=[^\W\d])(?:{_any_of(_AT_START)})(?![\w-])"
+    rf"|(?=[^\x00-\x7f])(?:{_any_of(_WITHIN)})|\b(?=[^\W\d])(?:{'|'.join(_PATTERNS)})",
     re.IGNORECASE,
 )
 

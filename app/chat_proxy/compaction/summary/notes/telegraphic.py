@@ -18,6 +18,9 @@ _WORD_EDGES: Final = ".,!?;:'\"()\u201c\u201d\u2018\u2019\u2026"
 _ENDS: Final = ".,!?;:"
 _MORE_THAN = re.compile(r"\bmore than (?=\W?\d)", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"')\]]*\s+|(?<=[。\uff01\uff1f\uff1b])|\n+")
+# A title is nothing without its small words: "The Name of the Wind".
+_TITLE = re.compile(r'"[^"\n]{2,60}"|\u201c[^\u201c\u201d\n]{2,60}\u201d')
+_JOINT: Final = "\0"
 _FLUENT = re.compile(r"[A-Za-z] [a-z]++ [a-z]")
 
 
@@ -27,13 +30,17 @@ def sentences_of(text: str) -> list[str]:
 
 
 def telegraphic(sentence: str) -> str:
-    """Return an English sentence without its fillers; code and other languages stay unchanged."""
+    """Return an English sentence without its fillers; code and other languages stay unchanged.
+
+    What is short and in quotes stays as well.
+    """
     if not _FLUENT.search(sentence) or "`" in sentence:
         return sentence
     kept: list[str] = []
-    for word in _MORE_THAN.sub("over ", sentence).split():
+    titled = _TITLE.sub(lambda found: found[0].replace(" ", _JOINT), sentence)
+    for word in _MORE_THAN.sub("over ", titled).split():
         if word.strip(_WORD_EDGES).lower().replace("\u2019", "'") not in _FILLERS:
             kept.append(word)
         elif kept and word[-1] in _ENDS and kept[-1][-1] not in _ENDS:
             kept[-1] += word[-1]
-    return " ".join(kept)
+    return " ".join(kept).replace(_JOINT, " ")

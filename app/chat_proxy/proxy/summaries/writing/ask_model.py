@@ -61,7 +61,12 @@ async def _answer(
     try:
         body = await asyncio.to_thread(make_body, rejected)
         call, form = call_for(summary_model, compaction, body)
-        answer = await complete(services.upstream, call, form)
+        model, base_url = summary_model.model, summary_model.base_url
+        with compaction.span.side_query("summary", model, base_url) as span:
+            call.headers = span.with_context(call.headers)
+            answer = await complete(services.upstream, call, form)
+            if answer.usage is not None:
+                span.used(*answer.usage)
     except NotAnswered as refusal:
         metrics.side_queries.labels(shape, "refused").inc()
         if refusal.status not in REFUSING_STATUSES:

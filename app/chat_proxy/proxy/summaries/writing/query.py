@@ -165,7 +165,7 @@ class SummaryQuery:
 
     async def _answer(self, span: Span, prompt: Prompt, max_tokens: int) -> Completion:
         compaction = self._draft.session.compaction
-        return await ask_model(
+        answer = await ask_model(
             self._summary_model,
             self._shape,
             compaction,
@@ -173,6 +173,7 @@ class SummaryQuery:
             self._draft.span_tokens(span) + max_tokens,
             self._services,
         )
+        return answer.limited_to(max_tokens)
 
     def _body(self, span: Span, prompt: Prompt, max_tokens: int, rejected: frozenset[str]) -> bytes:
         compaction = self._draft.session.compaction

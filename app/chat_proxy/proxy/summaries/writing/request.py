@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from chat_proxy.chat.conversation import Conversation
+from chat_proxy.compaction.recall.tool import DEFINITION
 from chat_proxy.proxy.session.request import CompactionRequest
 from chat_proxy.proxy.summaries.writing.models import SummaryModel
 from chat_proxy.upstream.client import Call
 from chat_proxy.upstream.overflow import overflow_in
 from chat_proxy.wires.answers import AnswerForm
-from chat_proxy.wires.body import own_fields, query_body, wire_of, written
+from chat_proxy.wires.body import own_fields, query_body, tools_with, wire_of, written
 from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
 from chat_proxy.wires.wire import Query, Wire
 
@@ -62,8 +63,17 @@ def ride(
     last = seen.messages[-1] if len(seen) else None
     bridge = [] if last is not None and last.is_assistant and not last.calls_tools else [_BRIDGE]
     items, changed = written(request, compaction.conversation, seen)
-    fields = _query_fields({**own_fields(request), **changed}, compaction, options)
-    return query_body(request, wire_for(compaction, options), items, [*bridge, *prompt], fields)
+    wire, given = wire_for(compaction, options), {**own_fields(request), **changed}
+    if compaction.offers_recall and _is_cut(compaction.conversation, seen):
+        given["tools"] = tools_with(wire, given, DEFINITION)
+    fields = _query_fields(given, compaction, options)
+    return query_body(request, wire, items, [*bridge, *prompt], fields)
+
+
+def _is_cut(client: Conversation, seen: Conversation) -> bool:
+    """Return whether a prompt shows the client's messages shortened or folded."""
+    pairs = zip(seen.origins, seen.fields, strict=True)
+    return any(origin is None or fields is not client.fields[origin] for origin, fields in pairs)
 
 
 def rendered(compaction: CompactionRequest, prompt: Prompt, options: QueryOptions) -> bytes:

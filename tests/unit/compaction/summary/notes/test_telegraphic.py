@@ -76,3 +76,8 @@ def test_nothing_is_added(text: str) -> None:
     for sentence in sentences_of(text):
         assert sentence.strip() == sentence != ""
         assert len(telegraphic(sentence)) <= len(sentence)
+
+
+@pytest.mark.parametrize("title", ['"The Name of the Wind"', "\u201cOf Mice and Men\u201d"])
+def test_a_title_in_quotes_keeps_its_small_words(title: str) -> None:
+    assert telegraphic(f"I have just read {title}, and it is great.") == f"read {title},"

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from time import perf_counter, thread_time
+from time import thread_time
 
 import pytest
 
@@ -79,7 +79,7 @@ def test_many_short_messages_without_a_thread_block_nobody() -> None:
 )
 def test_a_note_is_looked_for_in_linear_time(piece: str) -> None:
     given = "x" + piece.replace("[", "]") * (1_000_000 // len(piece))
-    start = perf_counter()
+    start = thread_time()
     cut_at(given)
 
-    assert perf_counter() - start < 0.1
+    assert thread_time() - start < 0.1
