@@ -19,11 +19,12 @@ from chat_proxy.config.policies import plain, plain_or_none
 from chat_proxy.config.settings import Settings
 from chat_proxy.proxy.services import Services
 from chat_proxy.routes.chat import Chat
-from chat_proxy.routes.compact import Compact
+from chat_proxy.routes.compaction.compact import Compact
+from chat_proxy.routes.compaction.explain import Explain
+from chat_proxy.routes.compaction.responses_compact import ResponsesCompact
 from chat_proxy.routes.count_tokens import CountTokens
 from chat_proxy.routes.dashboard.dashboard import Dashboard
 from chat_proxy.routes.dashboard.snapshot import Snapshots
-from chat_proxy.routes.explain import Explain
 from chat_proxy.routes.forward import forwards
 from chat_proxy.routes.front.browser_guard import BrowserGuard
 from chat_proxy.routes.front.error_responses import ERROR_HANDLERS
@@ -34,7 +35,6 @@ from chat_proxy.routes.history import ChatHistory
 from chat_proxy.routes.offload import Offload
 from chat_proxy.routes.ops import Operations, ops_routes
 from chat_proxy.routes.read_request import RequestReader
-from chat_proxy.routes.responses_compact import ResponsesCompact
 from chat_proxy.store.base import StoreUnavailable
 from chat_proxy.telemetry.logs import ERROR, WARNING, configure_logging, log, log_exception
 from chat_proxy.wires.recognise import WIRES

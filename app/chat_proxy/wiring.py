@@ -26,7 +26,7 @@ from chat_proxy.proxy.routing.model_label import model_label
 from chat_proxy.proxy.routing.model_policy import ModelPolicies
 from chat_proxy.proxy.routing.model_route import ModelRoutes
 from chat_proxy.proxy.services import Services
-from chat_proxy.proxy.session.image_services import make_image_services
+from chat_proxy.proxy.session.images.image_services import make_image_services
 from chat_proxy.proxy.session.offloads import Offloads
 from chat_proxy.proxy.session.originals import Originals
 from chat_proxy.proxy.session.recognition.checkpoints import Checkpoints

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from bench.progress import tell
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.chat.volatile_blocks import VolatileBlocks
+from chat_proxy.chat.normal_form.volatile_blocks import VolatileBlocks
 from chat_proxy.compaction.recognition.align import covers
 from chat_proxy.compaction.recognition.digests import Digester
 from chat_proxy.proxy.session.recognition.history import History, hashed_history

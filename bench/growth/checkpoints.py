@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.progress import tell
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.chat.volatile_blocks import VolatileBlocks
+from chat_proxy.chat.normal_form.volatile_blocks import VolatileBlocks
 from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.checkpoint import Checkpoint
 from chat_proxy.proxy.session.recognition import anchors

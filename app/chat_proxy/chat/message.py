@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
-from chat_proxy.chat.canonical import canonical_bytes
 from chat_proxy.chat.media import Media, Path, media_in
+from chat_proxy.chat.normal_form.canonical import canonical_bytes
 from chat_proxy.chat.texts import RESULT_ROLES, Piece, PieceKind, pieces_of
 
 __all__ = ["Message", "Piece", "PieceKind"]

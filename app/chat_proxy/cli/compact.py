@@ -15,7 +15,7 @@ from chat_proxy.proxy.manual.compact import ManualOptions, ManualResult, compact
 from chat_proxy.proxy.routing.caller import ANONYMOUS
 from chat_proxy.proxy.services import Services
 from chat_proxy.proxy.session.request import CompactionRequest, body_of, counted_request
-from chat_proxy.routes.compact import document_of, refuse_stored_history, required_model
+from chat_proxy.routes.compaction.compact import document_of, refuse_stored_history, required_model
 from chat_proxy.routes.read_request import read_any_wire
 from chat_proxy.store.base import StoreUnavailable
 from chat_proxy.telemetry.logs import configure_logging

@@ -14,8 +14,8 @@ import uvicorn
 from fastapi import FastAPI
 from prometheus_client.multiprocess import mark_process_dead
 
-from chat_proxy.cli.start_banner import announce
 from chat_proxy.cli.terminal.flags import sources_of
+from chat_proxy.cli.terminal.start_banner import announce
 from chat_proxy.config.environment import read_settings, read_variables, wants_colours
 from chat_proxy.config.settings import Settings
 from chat_proxy.errors import BadConfiguration

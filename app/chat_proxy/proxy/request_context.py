@@ -11,7 +11,7 @@ from chat_proxy.telemetry.record import RequestRecord
 from chat_proxy.wires.answers import Tap
 from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
 from chat_proxy.wires.contracts.contract import NOTHING_DONE, Contract, ContractOutcome
-from chat_proxy.wires.events import AnswerEdit
+from chat_proxy.wires.event_streams.events import AnswerEdit
 from chat_proxy.wires.wire import Wire
 
 NOT_BUFFERED = (b"x-accel-buffering", b"no")

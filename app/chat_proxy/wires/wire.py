@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from chat_proxy.wires.answers import AnswerForm, Reply
 from chat_proxy.wires.contracts.contract import Contract, ContractOutcome, SealedPrompt
-from chat_proxy.wires.events import AnswerEdit
+from chat_proxy.wires.event_streams.events import AnswerEdit
 from chat_proxy.wires.own_calls.edit import OwnCallEdit, Round
 from chat_proxy.wires.reading import Entry, Fields, Items, Reading
 

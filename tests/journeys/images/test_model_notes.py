@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chat_proxy.proxy.session.image_notes import INSTRUCTION
+from chat_proxy.proxy.session.images.image_notes import INSTRUCTION
 from tests.journeys.images.photos import VisionServer, asks, looking, photo, tell
 from tests.support.fake_model import Line, Received, answer_json
 from tests.support.meeting import Meeting

@@ -8,7 +8,7 @@ from chat_proxy.chat.body.request import read_request
 from chat_proxy.chat.body.splice import splice
 from chat_proxy.chat.body.structure import structure_of
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.chat.volatile_blocks import VolatileBlocks
+from chat_proxy.chat.normal_form.volatile_blocks import VolatileBlocks
 from chat_proxy.errors import BadRequest
 from chat_proxy.proxy.session.recognition.history import hashed_history
 from chat_proxy.tokens.counter import count_messages

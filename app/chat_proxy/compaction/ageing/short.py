@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any, Final
 
-from chat_proxy.chat.canonical import is_complex_json
+from chat_proxy.chat.normal_form.canonical import is_complex_json
 from chat_proxy.compaction.ageing.important import MAX_LINE_CHARS, important_lines
 from chat_proxy.compaction.truncate_text import (
     Note,

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-from chat_proxy.chat.canonical import is_complex_json
 from chat_proxy.chat.conversation import Conversation
+from chat_proxy.chat.normal_form.canonical import is_complex_json
 from chat_proxy.chat.tool_names import ResultCall, call_of_results
 from chat_proxy.compaction.ageing.important import important_lines, reads_files
 from chat_proxy.compaction.tool_results import ToolResult, tool_results

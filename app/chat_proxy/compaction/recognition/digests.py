@@ -9,7 +9,7 @@ from hashlib import blake2b
 from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple, Self
 
-from chat_proxy.chat.normal_form import Kind, NormalMessage
+from chat_proxy.chat.normal_form.normal_form import Kind, NormalMessage
 
 SAID_BYTES: Final = 8
 MEDIA_BYTES: Final = 4

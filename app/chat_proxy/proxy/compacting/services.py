@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from chat_proxy.proxy.session.image_services import ImageServices
+from chat_proxy.proxy.session.images.image_services import ImageServices
 from chat_proxy.proxy.session.offloads import Offloads
 from chat_proxy.proxy.session.originals import Originals
 from chat_proxy.proxy.session.recognition.checkpoints import Checkpoints

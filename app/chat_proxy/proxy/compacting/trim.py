@@ -7,9 +7,9 @@ from chat_proxy.compaction.stages.stage import StageContext
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.compacting.clear import clear_thinking
 from chat_proxy.proxy.compacting.services import CompactionServices
+from chat_proxy.proxy.session.images.smaller_images import with_fewer_pixels
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.session.session import SCALE_IMAGES
-from chat_proxy.proxy.session.smaller_images import with_fewer_pixels
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
 
 

@@ -11,8 +11,8 @@ from chat_proxy.compaction.stages.truncate_tool_output import (
     TruncateToolOutputPolicy,
 )
 from chat_proxy.proxy.compacting.services import CompactionServices
+from chat_proxy.proxy.session.images.smaller_images import with_fewer_pixels
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult, body_of
-from chat_proxy.proxy.session.smaller_images import with_fewer_pixels
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
 
 MAX_MEDIA_STEPS = 8

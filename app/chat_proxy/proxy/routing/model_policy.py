@@ -6,7 +6,7 @@ from functools import lru_cache
 from hashlib import sha256
 from math import ceil
 
-from chat_proxy.chat.volatile_blocks import VolatileBlocks
+from chat_proxy.chat.normal_form.volatile_blocks import VolatileBlocks
 from chat_proxy.compaction.ageing.policy import AgeingPolicy
 from chat_proxy.compaction.budget import Budget, BudgetPolicy
 from chat_proxy.compaction.pipeline import Pipeline

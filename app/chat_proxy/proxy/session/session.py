@@ -20,12 +20,12 @@ from chat_proxy.compaction.pipeline import Step
 from chat_proxy.compaction.recall.references import place_note, reference
 from chat_proxy.compaction.summary.fold import fold
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
-from chat_proxy.proxy.session.image_services import ImageServices
+from chat_proxy.proxy.session.images.image_services import ImageServices
+from chat_proxy.proxy.session.images.smaller_images import smaller_images
 from chat_proxy.proxy.session.originals import Originals
 from chat_proxy.proxy.session.recognition.checkpoints import KIND, Checkpoints
 from chat_proxy.proxy.session.recognition.history import History
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
-from chat_proxy.proxy.session.smaller_images import smaller_images
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
 
 SUMMARY = "summary"

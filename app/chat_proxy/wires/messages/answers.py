@@ -12,7 +12,7 @@ from chat_proxy.wires.answers import (
     error_in,
     named_event,
 )
-from chat_proxy.wires.event_tap import EventTap
+from chat_proxy.wires.event_streams.event_tap import EventTap
 from chat_proxy.wires.usage import Usage, token_count
 
 _ERROR_TYPES: Final = {

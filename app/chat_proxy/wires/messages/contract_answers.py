@@ -7,7 +7,7 @@ from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.errors import UpstreamInvalidResponse
 from chat_proxy.wires.answers import named_event, parsed_document
 from chat_proxy.wires.contracts.contract import ContractOutcome
-from chat_proxy.wires.events import EventSplitter, document_of
+from chat_proxy.wires.event_streams.events import EventSplitter, document_of
 from chat_proxy.wires.messages.compaction_blocks import compaction_block
 from chat_proxy.wires.messages.edits import CLEAR_THINKING, CLEAR_TOOL_USES
 from chat_proxy.wires.reading import Fields

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.chat.message_features import is_list_of_objects
-from chat_proxy.chat.volatile_blocks import VolatileBlocks
+from chat_proxy.chat.normal_form.volatile_blocks import VolatileBlocks
 from chat_proxy.wires.reading import INSTRUCTIONS, Fields, Reading, Source, picked
 
 _OPTIONS: Final = ("model", "stream", "max_tokens", "chat_template_kwargs")

@@ -6,7 +6,7 @@ from typing import Final
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.wires.answers import Reply, named_event
 from chat_proxy.wires.contracts.contract import Contract, ContractOutcome, SealedPrompt
-from chat_proxy.wires.events import AnswerEdit
+from chat_proxy.wires.event_streams.events import AnswerEdit
 from chat_proxy.wires.messages.answers import MessagesAnswers
 from chat_proxy.wires.messages.compaction_blocks import has_blocks, unfolded
 from chat_proxy.wires.messages.contract_answers import (

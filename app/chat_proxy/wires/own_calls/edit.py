@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.wires.answers import parsed_document
-from chat_proxy.wires.events import EventSplitter, document_of
+from chat_proxy.wires.event_streams.events import EventSplitter, document_of
 from chat_proxy.wires.reading import Fields
 from chat_proxy.wires.usage import token_count
 

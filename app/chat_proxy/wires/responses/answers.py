@@ -14,7 +14,7 @@ from chat_proxy.wires.answers import (
     named_event,
     parsed_document,
 )
-from chat_proxy.wires.event_tap import EventTap
+from chat_proxy.wires.event_streams.event_tap import EventTap
 from chat_proxy.wires.usage import Usage, token_count
 
 _ENDS: Final = ("response.completed", "response.incomplete")

@@ -6,7 +6,7 @@ from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.errors import UpstreamInvalidResponse
 from chat_proxy.wires.answers import Reply, named_event, parsed_document
 from chat_proxy.wires.contracts.contract import ContractOutcome
-from chat_proxy.wires.events import EventSplitter, document_of
+from chat_proxy.wires.event_streams.events import EventSplitter, document_of
 from chat_proxy.wires.reading import Fields
 from chat_proxy.wires.responses.answers import response_of
 

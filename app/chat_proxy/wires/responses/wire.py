@@ -5,7 +5,7 @@ from typing import Final
 
 from chat_proxy.wires.answers import Reply
 from chat_proxy.wires.contracts.contract import Contract, ContractOutcome, SealedPrompt
-from chat_proxy.wires.events import AnswerEdit
+from chat_proxy.wires.event_streams.events import AnswerEdit
 from chat_proxy.wires.own_calls.edit import Round
 from chat_proxy.wires.own_calls.responses import ResponsesOwnCalls, restored
 from chat_proxy.wires.reading import Entry, Fields, Reading, picked

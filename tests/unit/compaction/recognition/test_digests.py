@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given as examples
 from hypothesis import strategies as st
 
-from chat_proxy.chat.normal_form import NormalMessage, normal_forms
-from chat_proxy.chat.volatile_blocks import VolatileBlocks
+from chat_proxy.chat.normal_form.normal_form import NormalMessage, normal_forms
+from chat_proxy.chat.normal_form.volatile_blocks import VolatileBlocks
 from chat_proxy.compaction.recognition.digests import (
     HEAD_BYTES,
     HEAD_CHARS,

@@ -6,8 +6,8 @@ from hashlib import blake2b, sha256
 from typing import Final
 
 from chat_proxy.chat.conversation import Conversation, answered_until
-from chat_proxy.chat.normal_form import normal_forms
-from chat_proxy.chat.volatile_blocks import VolatileBlocks
+from chat_proxy.chat.normal_form.normal_form import normal_forms
+from chat_proxy.chat.normal_form.volatile_blocks import VolatileBlocks
 from chat_proxy.compaction.recognition.align import Candidate, covers
 from chat_proxy.compaction.recognition.digests import (
     MAX_MESSAGES,

@@ -1,6 +1,6 @@
 """Histories of clients, as they are recognised."""
 
-from chat_proxy.chat.volatile_blocks import VolatileBlocks
+from chat_proxy.chat.normal_form.volatile_blocks import VolatileBlocks
 from chat_proxy.proxy.session.recognition.history import History, hashed_history
 from tests.unit.chat.shapes import Fields, conversation, user
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.chat.normal_form import normal_forms
+from chat_proxy.chat.normal_form.normal_form import normal_forms
 from chat_proxy.proxy.session.recognition.history import (
     MAX_ANCHORS,
     SEED,

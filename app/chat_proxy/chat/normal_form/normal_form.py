@@ -11,10 +11,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
-from chat_proxy.chat.canonical import canonical_bytes, is_complex_json
 from chat_proxy.chat.media import Media, is_media, media_in
+from chat_proxy.chat.normal_form.canonical import canonical_bytes, is_complex_json
+from chat_proxy.chat.normal_form.volatile_blocks import VolatileBlocks
 from chat_proxy.chat.texts import RESULT_ROLES
-from chat_proxy.chat.volatile_blocks import VolatileBlocks
 
 Kind = Literal["user", "assistant", "result", "other"]
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from chat_proxy import __version__
-from chat_proxy.cli import start_banner
 from chat_proxy.cli.check_config import ANSWERS, UpstreamAnswer
-from chat_proxy.cli.start_banner import (
+from chat_proxy.cli.terminal import start_banner
+from chat_proxy.cli.terminal.start_banner import (
     SENTENCE,
     announce,
     archive_of,

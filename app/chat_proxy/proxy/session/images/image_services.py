@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from chat_proxy.imaging.scaled_images import ScaledImages
-from chat_proxy.proxy.session.image_notes import ImageNotes, Spend
+from chat_proxy.proxy.session.images.image_notes import ImageNotes, Spend
 from chat_proxy.store.base import Store
 from chat_proxy.telemetry.metrics import Metrics
 from chat_proxy.upstream.client import Upstream

@@ -13,7 +13,7 @@ from chat_proxy.proxy.forwarding.send import forward
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoutes
 from chat_proxy.routes.chat import effective_mode
-from chat_proxy.routes.compact import required_model
+from chat_proxy.routes.compaction.compact import required_model
 from chat_proxy.routes.front.asgi_client import AsgiClient
 from chat_proxy.routes.read_request import RequestReader
 from chat_proxy.wires.body import own_fields

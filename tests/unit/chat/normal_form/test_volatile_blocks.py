@@ -4,7 +4,7 @@ from time import thread_time
 
 import pytest
 
-from chat_proxy.chat.volatile_blocks import VolatileBlocks
+from chat_proxy.chat.normal_form.volatile_blocks import VolatileBlocks
 
 BLOCKS = VolatileBlocks(("env", "environment_details", "system-reminder"))
 MEGABYTE = 1_000_000

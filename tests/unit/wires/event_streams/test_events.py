@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.wires.events import EventSplitter, document_of
+from chat_proxy.wires.event_streams.events import EventSplitter, document_of
 from chat_proxy.wires.usage import MAX_LINE_BYTES
 
 STREAM = (
