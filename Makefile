@@ -109,7 +109,7 @@ malice: install ## Run a malicious tenant beside a polite one; fail if that one 
 crowds: install ## Measure aborts, open streams and idle connections by the thousand
 	$(BIN)/python -m tools.crowds.run
 
-mutation: install ## Change compaction/ and chat/ at random, and see whether a test notices
+mutation: install ## Change compaction/, chat/, wires/ and recognition at random, and see whether a test notices
 	$(BIN)/python -m tools.mutation.run $(ARGS)
 
 compat: install ## Drive real clients and agents through the proxy; writes docs/clients.md

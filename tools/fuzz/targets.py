@@ -43,7 +43,10 @@ TARGETS = {
     target.name: target
     for target in (
         Target("request", "requests", "read_any_body"),
+        Target("api", "api_bodies", "rewrite_any_body"),
         Target("stream", "streams", "tap_any_stream"),
+        Target("own", "own_streams", "edit_any_stream"),
+        Target("seal", "seals", "open_any_seal"),
         Target("overflow", "errors", "read_any_error"),
         Target("image", "images", "measure_any_image"),
         Target("marker", "markers", "mark_any_text"),

@@ -23,8 +23,9 @@ from coverage import CoverageData
 from tests.bugs.bringing_back import ROOT, Workshop, copy_of_the_project, open_workshop
 from tools.mutation.mutants import Mutant, mutants_of
 
-SOURCES = ("app/chat_proxy/compaction", "app/chat_proxy/chat")
-SUITES = ("tests/unit/compaction", "tests/unit/chat")
+RECOGNITION = "proxy/session/recognition"
+SOURCES = tuple(f"app/chat_proxy/{it}" for it in ("compaction", "chat", "wires", RECOGNITION))
+SUITES = tuple(f"tests/unit/{it}" for it in ("compaction", "chat", "wires", RECOGNITION))
 _PLUGINS = ("-p", "no:randomly", "-p", "no:xdist", "-p", "no:cacheprovider")
 _LONGEST_SECONDS = 100
 _NO_ANSWER = (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)

@@ -185,8 +185,12 @@ def data_events(body: bytes) -> list[dict[str, Any]]:
 
 
 def named_event(document: dict[str, Any]) -> bytes:
-    """Return a document as an event that is named after its type."""
-    return b"event: %b\ndata: %b\n\n" % (document["type"].encode(), serialise(document))
+    """Return a document as an event that is named after its type; without a type, by data alone."""
+    kind = document.get("type")
+    data = b"data: %b\n\n" % serialise(document)
+    if not isinstance(kind, str) or not kind.isascii() or not kind.isprintable():
+        return data
+    return b"event: %b\n%b" % (kind.encode(), data)
 
 
 def error_in(document: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from chat_proxy.errors import (
     UpstreamReset,
     UpstreamTruncated,
 )
-from chat_proxy.wires.answers import AnswerForm, Reply, data_events
+from chat_proxy.wires.answers import AnswerForm, Reply, data_events, named_event
 from chat_proxy.wires.chat_completions import ChatAnswers
 from chat_proxy.wires.messages.answers import MessagesAnswers
 from chat_proxy.wires.responses.answers import ResponsesAnswers
@@ -163,3 +163,16 @@ def test_openai_s_own_types_accept_a_reply() -> None:
 
     assert [event.sequence_number for event in events] == list(range(len(events)))
     assert events[-1].response.output_text == "Compacted."
+
+
+@pytest.mark.parametrize("kind", [None, 5, "a\nb", "é"])
+def test_an_event_without_a_plain_type_is_written_by_its_data_alone(kind: Any) -> None:
+    """An upstream's answer that a client's call is taken out of may have any."""
+    event = named_event({"type": kind})
+
+    assert event.startswith(b"data: {")
+    assert data_events(event) == [{"type": kind}]
+
+
+def test_an_event_is_named_after_its_type() -> None:
+    assert named_event({"type": "ping"}) == b'event: ping\ndata: {"type":"ping"}\n\n'

@@ -141,11 +141,14 @@ class ChatOwnCalls(OwnCallEdit):
 
     def _is_own_delta(self, call: Any) -> bool:
         """Return whether a piece belongs to a call of the tool; the first names it."""
-        if type(call) is not dict:
+        index = call.get("index", 0) if type(call) is dict else None
+        if type(index) is not int:
             return False
-        index = call.get("index", 0)
         if index not in self._own and index not in self._theirs:
-            self._sort_in(index, {**call, "function": dict(call.get("function") or {})})
+            function = call.get("function")
+            self._sort_in(
+                index, {**call, "function": dict(function) if type(function) is dict else {}}
+            )
         elif index in self._own:
             _extend(self._own[index], call)
         else:
@@ -154,9 +157,10 @@ class ChatOwnCalls(OwnCallEdit):
 
     def _their_delta(self, call: Any) -> Any:
         """Return a piece of the client's call under the number that it has for the client."""
-        if type(call) is not dict or not self._own:
+        index = call.get("index", 0) if type(call) is dict else None
+        if type(index) is not int or not self._own:
             return call
-        return {**call, "index": list(self._theirs).index(call.get("index", 0))}
+        return {**call, "index": list(self._theirs).index(index)}
 
     def _sort_in(self, index: int, call: Fields) -> None:
         function = call.get("function")

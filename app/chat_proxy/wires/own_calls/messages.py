@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import orjson
 
+from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.wires.answers import named_event
 from chat_proxy.wires.own_calls.edit import OwnCall, OwnCallEdit, Round, SummedUsage, behind
 from chat_proxy.wires.reading import Fields
@@ -173,7 +174,7 @@ class MessagesOwnCalls(OwnCallEdit):
     def _decide(self) -> None:
         """Know the calls of the tool when the answer ends."""
         self.calls = [
-            OwnCall(str(block.get("id") or ""), orjson.dumps(block.get("input")).decode())
+            OwnCall(str(block.get("id") or ""), serialise(block.get("input")).decode())
             for block in self._own_blocks()
         ]
         self.goes_on = bool(self.calls) and not self._has_others() and self.may_go_on
