@@ -1,5 +1,6 @@
 """Every run tries each target a little; `make fuzz` looks for as long as it is told."""
 
+import re
 from pathlib import Path
 from random import Random
 
@@ -10,6 +11,7 @@ from tools.fuzz.mutations import inputs_for, mutations_of
 from tools.fuzz.targets import CORPUS, TARGETS, WORDS, Target
 
 MUTATIONS = 400
+WORD = re.compile(r'"(?:[^"\\]|\\["\\]|\\x[0-9a-f]{2})+"')
 SLOW = {"wire": 100, "registry": 150}
 
 
@@ -27,6 +29,14 @@ def test_every_target_has_seeds_and_words() -> None:
     assert {folder.name for folder in CORPUS.iterdir()} == set(TARGETS)
     assert {file.stem for file in WORDS.iterdir()} == set(TARGETS)
     assert all(target.seeds() and target.words() for target in TARGETS.values())
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_words_are_written_in_the_escapes_that_libfuzzer_reads(name: str) -> None:
+    """It stops at others before the first run."""
+    lines = TARGETS[name].word_file.read_text().splitlines()
+
+    assert [line for line in lines if not WORD.fullmatch(line)] == []
 
 
 def test_mutations_are_the_same_for_the_same_seed_and_seldom_a_seed_again() -> None:
