@@ -11,8 +11,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
 from importlib import import_module
+from itertools import pairwise
 from typing import Final
 
 from chat_proxy.tokens.calibration.token_costs import ENCODING, MAX_COST, file_of, packed
