@@ -89,9 +89,7 @@ def make_services(
         model_routes=ModelRoutes(registry, policies, destinations),
         windows=windows,
         sizing=sizing,
-        engine_counts=EngineCounts(
-            upstream, sizing.calibrations, enabled=settings.tokens.ask_engine
-        ),
+        engine_counts=EngineCounts(upstream, sizing, enabled=settings.tokens.ask_engine),
         compaction=compaction,
         contracts=ContractServices(sizing, compaction, forwarding),
         forwarding=forwarding,

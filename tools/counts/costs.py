@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 from typing import Final
 
 from chat_proxy.tokens.calibration.token_costs import ENCODING, MAX_COST, file_of, packed
@@ -37,6 +38,7 @@ _UNSPACED: Final = ("zh", "ja")
 _CASED: Final = frozenset(_WORDS) - {"zh", "ja", "ko", "ar", "hi", "fa", "he", "bn", "ta", "ur"}
 _NAMES: Final = 20_000
 _PAIRED: Final = 600
+_LEAST_PAIRS: Final = 3
 _NAME = re.compile(r"(?:[ ._(]|\b)[A-Za-z]\w{2,}")
 
 Sequence = tuple[int, ...]
@@ -52,6 +54,7 @@ def sequences() -> list[Sequence]:
             tokens for word in _pairs() if len(tokens := tuple(encoding.encode_ordinary(word))) == 2
         )
     )
+    found.update(dict.fromkeys(_indents()))
     return [tokens for tokens in found if 2 <= len(tokens) <= _MAX_LENGTH]
 
 
@@ -75,6 +78,20 @@ def _pairs() -> Iterator[str]:
     for language in _UNSPACED:
         words = top(language, _PAIRED)
         yield from (first + second for first in words for second in words)
+
+
+def _indents() -> Iterator[Sequence]:
+    """Yield the frequent pairs of a token that ends a line of a program and the next indentation.
+
+    Some vocabularies never join a line break with the symbol before it, but with blanks after it.
+    """
+    encoding = load_encoding(ENCODING)
+    tokens = encoding.encode_ordinary("\n".join(code_lines("tuning")))
+    pairs = Counter(pairwise(tokens))
+    for pair, number in pairs.most_common():
+        first, second = map(encoding.decode_single_token_bytes, pair)
+        if number >= _LEAST_PAIRS and first.endswith(b"\n") and not second.strip():
+            yield pair
 
 
 def costs(count: Count) -> tuple[bytes, list[tuple[int, int, int]]]:

@@ -128,8 +128,14 @@ def vision_model(tokenizer: Any) -> dict[str, Any]:
     }
 
 
-def write(folder: Path, tokenizer: Any, template: str, *, sees: bool = False) -> None:
-    """Write one model's files."""
+def write(
+    folder: Path, tokenizer: Any, template: str, *, sees: bool = False, is_tekken: bool = False
+) -> None:
+    """Write one model's files.
+
+    Without its flag Tekken is loaded with Qwen's pattern, which cuts Hindi before every vowel sign:
+    that is the vocabulary of no model in use.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     config = vision_model(tokenizer) if sees else text_model(tokenizer)
     documents = {
@@ -140,6 +146,7 @@ def write(folder: Path, tokenizer: Any, template: str, *, sees: bool = False) ->
             "pad_token": "<|endoftext|>",
             "model_max_length": 1_000_000,
             "clean_up_tokenization_spaces": False,
+            "fix_mistral_regex": is_tekken,
             "chat_template": template,
         },
         **({"preprocessor_config.json": _PIXELS} if sees else {}),
@@ -154,8 +161,8 @@ def write_all(folder: Path) -> None:
     small, large = trained(), tekken()
     write(folder / "lenient", small, LENIENT)
     write(folder / "strict", small, STRICT)
-    write(folder / "tekken", large, LENIENT)
-    write(folder / "vision", large, LENIENT, sees=True)
+    write(folder / "tekken", large, LENIENT, is_tekken=True)
+    write(folder / "vision", large, LENIENT, sees=True, is_tekken=True)
 
 
 if __name__ == "__main__":

@@ -195,8 +195,8 @@ class TokensSettings(Section):
     encoding: Literal["o200k_base", "cl100k_base"] = "o200k_base"
     """Encoding for models that specify none."""
     ask_engine: bool = True
-    """Ask vLLM and llama.cpp for their own count of a request whose estimate is uncertain; in the
-    background, with the request's own credentials."""
+    """Ask vLLM and llama.cpp how they tokenize a few texts, and for their own count of a request
+    whose estimate is uncertain; in the background, with the request's own credentials."""
 
 
 class RecallSettings(Section):

@@ -31,6 +31,7 @@ from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.services import Services
 from chat_proxy.proxy.session.request import CompactionRequest, unchanged_result
+from chat_proxy.proxy.sizing.calibrations import Counted
 from chat_proxy.telemetry.logs import log_exception
 from chat_proxy.telemetry.record import RequestRecord
 from chat_proxy.wires.usage import Usage
@@ -152,7 +153,8 @@ def learn(prompt: SentPrompt, route: ModelRoute, record: RequestRecord, services
     truncation = truncation_of(prompt, usage)
     if truncation is None:
         counts = (usage.prompt_tokens, usage.cached_tokens)
-        services.sizing.calibrations.learn(route.base_url, route.model, prompt.counted, counts)
+        counted = Counted(prompt.counted, prompt.calibration)
+        services.sizing.calibrations.learn((route.base_url, route.model), counted, counts)
         return
     services.metrics.silent_truncations.labels("relayed").inc()
     learn_truncation(truncation, route, services.sizing)

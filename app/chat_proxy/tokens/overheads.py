@@ -61,6 +61,8 @@ class CountingRules:
     """What scripts cost until the upstream's own counts are known."""
     costs: str = NO_COSTS
     """The vocabulary whose measured costs of tokens are used; they include those of digits."""
+    is_chosen: bool = False
+    """Whether the operator chose the encoding; nothing that is found out later replaces it."""
 
     @property
     def prior(self) -> str:
@@ -106,6 +108,7 @@ def rules_for(
         image_tokens=image_tokens,
         vocabulary=vocabulary,
         costs=_costs(vocabulary, used_encoding) if registry_encoding is None else NO_COSTS,
+        is_chosen=registry_encoding is not None or default_encoding != DEFAULT_ENCODING,
     )
     return _with_template(replace(rules, **_instructions_of(name)._asdict()))
 
@@ -135,6 +138,26 @@ def refined(
         costs=rules.costs if keeps_digits else _costs(vocabulary, rules.encoding),
     )
     return _with_template(found)
+
+
+def in_vocabulary(rules: CountingRules, vocabulary: str | None) -> CountingRules:
+    """Return the rules with the vocabulary that the engine's tokenizer shows, if it shows one.
+
+    The template stays the one that the name implies: another one may have this vocabulary, too.
+    """
+    if vocabulary is None or rules.is_chosen:
+        return rules
+    own_encoding = own_encoding_of(vocabulary)
+    if own_encoding is not None:
+        vocabulary = EXACT
+    encoding = own_encoding or DEFAULT_ENCODING
+    return replace(
+        rules,
+        encoding=encoding,
+        single_digits=splits_digits(vocabulary),
+        vocabulary=vocabulary,
+        costs=_costs(vocabulary, encoding),
+    )
 
 
 def _costs(vocabulary: str, encoding: str) -> str:

@@ -30,6 +30,11 @@ class _Way(NamedTuple):
     field: str
 
 
+def tokenize_url(base_url: str) -> str:
+    """Return the address at which vLLM and llama.cpp tokenize."""
+    return base_url.removesuffix("/v1") + "/tokenize"
+
+
 def tokenize_body(request: Fields) -> Fields | None:
     """Return the body for vLLM's `/tokenize`, which renders a chat as the chat endpoint does."""
     kept = ("model", "messages", "tools", "chat_template_kwargs")
@@ -88,7 +93,7 @@ _COUNT_TOKENS: Final = _Way(
 _WAYS: Final[dict[UpstreamKind, tuple[_Way, ...]]] = {
     "vllm": (
         # At the root, and not covered by the engine's own key.
-        _Way(lambda base_url: base_url.removesuffix("/v1") + "/tokenize", tokenize_body, "count"),
+        _Way(tokenize_url, tokenize_body, "count"),
         _COUNT_TOKENS,
     ),
     "llama.cpp": (
@@ -100,41 +105,75 @@ _WAYS: Final[dict[UpstreamKind, tuple[_Way, ...]]] = {
 }
 COUNTING_KINDS: Final = frozenset(_WAYS)
 """The engines that are asked; hosted APIs never are."""
+_TEXT_BODIES: Final[dict[UpstreamKind, Callable[[str, str], Fields]]] = {
+    "vllm": lambda model, text: {"model": model, "prompt": text, "add_special_tokens": False},
+    "llama.cpp": lambda _, text: {"content": text, "add_special": False},
+}
+"""The bodies by which engines are asked to tokenize a text, by model and text."""
 
 
-async def count_tokens(
-    upstream: Upstream, kind: UpstreamKind, base_url: str, request: Fields, credentials: RawHeaders
-) -> int:
+class Asked(NamedTuple):
+    """Which engine is asked, about which model, and with whose credentials."""
+
+    kind: UpstreamKind
+    base_url: str
+    model: str
+    credentials: RawHeaders
+
+
+async def count_tokens(upstream: Upstream, asked: Asked, request: Fields) -> int:
     """Return the engine's own count; raise NoCountEndpoint or UpstreamError without one."""
-    headers = [
-        (b"accept", b"application/json"),
-        (b"content-type", b"application/json"),
-        *credentials,
-    ]
-    for way in _WAYS.get(kind, ()):
+    for way in _WAYS.get(asked.kind, ()):
         body = way.body(request)
         if body is None:
             continue
-        content = orjson.dumps(body)
-        try:
-            async with asyncio.timeout(COUNT_SECONDS):
-                response = await upstream.fetch("POST", way.url(base_url), headers, content)
-        except TimeoutError:
-            raise UpstreamFirstByteTimeout from None
-        if response.status_code in _MISSING:
-            continue
-        return _count_in(response.status_code, response.content, way.field)
+        answer = await _answer(upstream, way.url(asked.base_url), body, asked.credentials)
+        if answer is not None:
+            return _checked(answer.get(way.field))
     raise NoCountEndpoint
 
 
-def _count_in(status: int, content: bytes, field: str) -> int:
+async def count_text_tokens(upstream: Upstream, asked: Asked, text: str) -> int:
+    """Return the tokens of a text alone; raise NoCountEndpoint or UpstreamError without them."""
+    body_of = _TEXT_BODIES.get(asked.kind)
+    if body_of is None:
+        raise NoCountEndpoint
+    body = body_of(asked.model, text)
+    answer = await _answer(upstream, tokenize_url(asked.base_url), body, asked.credentials)
+    if answer is None:
+        raise NoCountEndpoint
+    tokens = answer.get("tokens")
+    return _checked(answer.get("count") or (len(tokens) if type(tokens) is list else None))
+
+
+async def _answer(
+    upstream: Upstream, url: str, body: Fields, credentials: RawHeaders
+) -> Fields | None:
+    """Return the engine's answer, None if it has no such endpoint; raise UpstreamError."""
+    headers = [
+        (b"accept", b"application/json"),
+        (b"content-type", b"application/json"),
+        (b"x-chat-proxy-purpose", b"tokenize"),
+        *credentials,
+    ]
+    try:
+        async with asyncio.timeout(COUNT_SECONDS):
+            response = await upstream.fetch("POST", url, headers, orjson.dumps(body))
+    except TimeoutError:
+        raise UpstreamFirstByteTimeout from None
+    status = response.status_code
+    if status in _MISSING:
+        return None
     if status != 200:
         raise UpstreamError(f"The upstream answered {status} to a request for a token count.")
     try:
-        document = orjson.loads(content)
+        document = orjson.loads(response.content)
     except orjson.JSONDecodeError:
         raise UpstreamError("The upstream's token count is not JSON.") from None
-    count = document.get(field) if type(document) is dict else None
+    return document if type(document) is dict else {}
+
+
+def _checked(count: object) -> int:
     if type(count) is not int or count <= 0:
         raise UpstreamError("The upstream's token count is no number.")
     return count

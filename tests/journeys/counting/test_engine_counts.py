@@ -1,4 +1,4 @@
-"""An engine's own count of a request is asked for beside the request, and calibrates at once."""
+"""An engine's vocabulary and its own counts are asked for beside requests, and hold at once."""
 
 import asyncio
 import json
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from chat_proxy.tokens.calibration.vocabulary_probes import PROBES, TOKENS
 from tests.support.clock import own_time
 from tests.support.fake_model import COMPLETION, Line, Received, answer_json, fake_model
 from tests.support.live import (
@@ -34,6 +35,8 @@ UNSUPPORTED = {
 }
 """llama.cpp's own words about a content part that chat completions do not have."""
 BEFORE = "x-chat-proxy-tokens-before"
+REAL_TOKENS = {"tekken": 266, "cl100k": 673}
+"""The tokens of that text in the vocabularies themselves."""
 
 
 @dataclass
@@ -44,7 +47,13 @@ class Engine:
     missing: tuple[str, ...] = ()
     tokens: int = 600
     pause: float = 0.0
+    vocabulary: str = ""
+    """The vocabulary that its tokenizer shows; without one it makes a token of every byte."""
+    status_of_texts: int = 200
     questions: list[Received] = field(default_factory=list)
+    """The questions about requests."""
+    texts: list[Received] = field(default_factory=list)
+    """The questions about texts."""
     counted: int = 0
 
     async def __call__(self, received: Received, line: Line) -> None:
@@ -54,6 +63,10 @@ class Engine:
             await answer_json(line, {"data": [card]})
         elif path in ("/v1/chat/completions", "/v1/responses"):
             await answer_json(line, {**COMPLETION, "usage": None})
+        elif path == "/tokenize" and (text := text_in(received.body)):
+            self.texts.append(received)
+            status = 404 if path in self.missing else self.status_of_texts
+            await answer_json(line, self.tokenized(text), status)
         else:
             self.questions.append(received)
             await asyncio.sleep(self.pause)
@@ -65,10 +78,24 @@ class Engine:
             status = 404 if path in self.missing else 200
             await answer_json(line, {name: self.tokens}, status)
 
+    def tokenized(self, text: str) -> dict[str, Any]:
+        """Return the tokens of a text in the form of this kind of engine."""
+        number = len(text.encode())
+        if self.vocabulary:
+            number = TOKENS[self.vocabulary][PROBES.index(text)]
+        tokens = list(range(number))
+        return {"tokens": tokens} if self.owner == "llamacpp" else {"count": number}
+
     @property
     def asked(self) -> list[str]:
         """The paths of the questions."""
         return [question.target for question in self.questions]
+
+
+def text_in(body: bytes) -> str:
+    """Return the text that is to be tokenized, if the question is about one."""
+    fields = json.loads(body)
+    return str(fields.get("prompt") or fields.get("content") or "")
 
 
 @asynccontextmanager
@@ -84,6 +111,15 @@ async def ask(proxy: Proxy, *headers: str, **fields: Any) -> RawAnswer:
     async with raw_client(proxy) as client:
         await client.send(chat_request(chat_body(**fields), *headers))
         return await client.answer()
+
+
+async def explained(proxy: Proxy) -> dict[str, Any]:
+    """Return what the proxy tells of the tokens of the Hindi text."""
+    request = chat_request(chat_body(messages=user(HINDI)))
+    async with raw_client(proxy) as client:
+        await client.send(request.replace(b"/chat/completions", b"/chat/explain", 1))
+        told: dict[str, Any] = json.loads((await client.answer()).body)["tokens"]
+    return told
 
 
 def user(text: str) -> list[dict[str, Any]]:
@@ -120,6 +156,55 @@ async def test_llama_cpp_is_asked_about_responses_in_words_that_it_knows() -> No
         again = await client.answer()
 
     assert int(again.headers[BEFORE]) == pytest.approx(engine.tokens, rel=0.03)
+
+
+@pytest.mark.parametrize("owner", ["vllm", "llamacpp"])
+@pytest.mark.parametrize(("vocabulary", "encoding"), [("tekken", "o200k_base"), ("cl100k", "")])
+async def test_a_model_whose_name_tells_nothing_is_counted_in_the_vocabulary_of_its_engine(
+    owner: str, vocabulary: str, encoding: str
+) -> None:
+    engine = Engine(owner, vocabulary=vocabulary, tokens=0)
+    async with serving(engine) as proxy:
+        before = await explained(proxy)
+        await ask(proxy, messages=user(HINDI))
+        await eventually(lambda: len(engine.texts) == 3)
+        await asyncio.sleep(1)
+        after = await explained(proxy)
+
+    assert before["calibration"]["vocabulary"] == ""
+    own = vocabulary if encoding else "exact"
+    assert after["encoding"] == (encoding or "cl100k_base")
+    calibration = after["calibration"]
+    assert (calibration["vocabulary"], calibration["engine_vocabulary"]) == (own, vocabulary)
+    assert after["by_kind"]["text"] == pytest.approx(REAL_TOKENS[vocabulary], rel=0.02)
+    assert [text_in(question.body) for question in engine.texts] == list(PROBES)
+
+
+async def test_a_vocabulary_is_asked_for_once_and_without_texts_of_clients() -> None:
+    engine = Engine(vocabulary="tekken")
+    async with serving(engine) as proxy:
+        for number in range(3):
+            await ask(proxy, "authorization: Bearer anne", messages=user(f"{HINDI} {number}"))
+            await asyncio.sleep(1.1)
+
+    assert [text_in(question.body) for question in engine.texts] == list(PROBES)
+    for question in (*engine.texts, *engine.questions):
+        assert question.header("x-chat-proxy-purpose") == "tokenize"
+        assert question.header("authorization") == "Bearer anne"
+        assert json.loads(question.body)["model"] == "fake"
+
+
+async def test_an_engine_that_fails_to_tokenize_texts_is_asked_again_later() -> None:
+    engine = Engine(status_of_texts=500)
+    async with serving(engine) as proxy:
+        assert (await ask(proxy, messages=user(HINDI))).status == 200
+        await eventually(lambda: engine.texts)
+        await asyncio.sleep(1.1)
+        again = await ask(proxy, messages=user(HINDI))
+        await asyncio.sleep(0.1)
+
+    assert again.status == 200
+    assert (len(engine.texts), engine.questions) == (1, [])
 
 
 async def test_no_request_waits_for_the_engines_count() -> None:

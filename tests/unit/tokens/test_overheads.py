@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_proxy.tokens.overheads import UpstreamKind, refined, rules_for
+from chat_proxy.tokens.overheads import UpstreamKind, in_vocabulary, refined, rules_for
 from chat_proxy.tokens.tiktoken_counter import ENCODINGS
 
 
@@ -152,3 +152,31 @@ def test_the_models_own_name_counts_more_than_its_base() -> None:
 @given(st.text(max_size=80))
 def test_every_name_has_rules(name: str) -> None:
     assert rules_for(name).encoding in ENCODINGS
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "shown"),
+    [
+        ("tekken", ("o200k_base", "tekken", "tekken", True)),
+        ("exact", ("o200k_base", "exact", "", False)),
+        ("cl100k", ("cl100k_base", "exact", "", False)),
+    ],
+)
+def test_a_vocabulary_that_the_engine_shows_has_priority_over_the_name(
+    vocabulary: str, shown: tuple[str, str, str, bool]
+) -> None:
+    named = rules_for("Qwen/Qwen3-8B", "vllm")
+
+    rules = in_vocabulary(named, vocabulary)
+
+    assert (rules.encoding, rules.vocabulary, rules.costs, rules.single_digits) == shown
+    assert (rules.message_tokens, rules.tools_style) == (named.message_tokens, named.tools_style)
+    assert in_vocabulary(named, None) is named
+
+
+def test_an_encoding_that_the_operator_chose_stays() -> None:
+    for chosen in (
+        rules_for("my-model", "vllm", encoding="cl100k_base"),
+        rules_for("my-model", "vllm", default_encoding="cl100k_base"),
+    ):
+        assert in_vocabulary(chosen, "tekken") is chosen

@@ -21,6 +21,7 @@ from chat_proxy.proxy.session.output import (
     with_output,
 )
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
+from chat_proxy.proxy.sizing.calibrations import Counted
 from chat_proxy.proxy.sizing.context_window import Window
 from chat_proxy.proxy.sizing.measure import Sizing, measured_in
 from chat_proxy.telemetry.metrics import Metrics
@@ -57,7 +58,8 @@ async def learn_from(sent: Sent, overflow: Overflow, sizing: Sizing) -> None:
         sizing.learned_windows.learn(base_url, model, overflow)
     if overflow.prompt_tokens is not None and (overflow.limit or overflow.input_limit):
         usage = (overflow.prompt_tokens, 0)
-        sizing.calibrations.learn(base_url, model, sent.outcome.counted, usage)
+        counted = Counted(sent.outcome.counted, compaction.measured.calibration)
+        sizing.calibrations.learn((base_url, model), counted, usage)
 
 
 def learn_from_success(sent: Sent, sizing: Sizing) -> None:

@@ -124,10 +124,14 @@ def tokens_of(measured: Measured) -> dict[str, Any]:
 
 
 def calibration_of(measured: Measured) -> dict[str, Any]:
-    """Return the learned factors: of scripts only those that the request has."""
+    """Return the learned factors: of scripts only those that the request has.
+
+    `engine_vocabulary` is the one that the engine's own tokenizer shows, if we know it.
+    """
     calibration, present = measured.calibration, by_class(measured.counted)
     return {
         "vocabulary": measured.rules.vocabulary,
+        **({"engine_vocabulary": calibration.vocabulary} if calibration.vocabulary else {}),
         **{
             kind: round(cost, 4)
             for kind, cost in calibration.factors._asdict().items()

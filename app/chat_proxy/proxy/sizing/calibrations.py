@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from chat_proxy.caches import BoundedDict, LruCache
 from chat_proxy.store.base import Store
@@ -20,6 +21,13 @@ LESSONS = 30
 LESSON_SECONDS = 0.02
 
 Key = tuple[str, str]
+
+
+class Counted(NamedTuple):
+    """A request's count, and the calibration whose vocabulary it was counted in."""
+
+    request: RequestCount
+    calibration: Calibration
 
 
 class Calibrations:
@@ -62,12 +70,13 @@ class Calibrations:
         self._known.put(key, calibration)
         return calibration
 
-    def learn(self, base_url: str, model: str, count: RequestCount, usage: tuple[int, int]) -> None:
+    def learn(self, key: Key, counted: Counted, usage: tuple[int, int]) -> None:
         """Learn from the upstream's own count, and log when it silently truncated a prompt."""
-        key = (base_url, model)
-        calibration = self._known.get(key)
+        calibration, count = self._known.get(key), counted.request
         prompt_tokens, cached_tokens = usage
-        if calibration is None or self._may_skip(calibration):
+        if calibration is None or not calibration.counts_like(counted.calibration):
+            return
+        if self._may_skip(calibration):
             return
         lesson = calibration.learn(count, prompt_tokens, cached_tokens)
         self._known[key] = lesson.calibration
@@ -78,17 +87,22 @@ class Calibrations:
             log(
                 "the upstream counts far fewer tokens than were sent: it may cut prompts silently",
                 WARNING,
-                model=model[:128],
+                model=key[1][:128],
                 estimate=calibration.estimate(count),
                 prompt_tokens=prompt_tokens,
             )
 
-    def learn_exactly(self, base_url: str, model: str, count: RequestCount, tokens: int) -> None:
+    def learn_exactly(self, key: Key, counted: Counted, tokens: int) -> None:
         """Learn from the engine's own count of a request, which is believed as it is."""
-        key = (base_url, model)
         calibration = self._known.get(key)
-        if calibration is not None:
-            self._keep(key, calibration.learn_exactly(count, tokens))
+        if calibration is not None and calibration.counts_like(counted.calibration):
+            self._keep(key, calibration.learn_exactly(counted.request, tokens))
+
+    def recognise(self, key: Key, vocabulary: str | None) -> None:
+        """Take over the vocabulary that the engine's tokenizer shows, None if we do not know it."""
+        calibration = self._known.get(key)
+        if calibration is not None and calibration.vocabulary != vocabulary:
+            self._keep(key, calibration.in_vocabulary(vocabulary))
 
     def _keep(self, key: Key, calibration: Calibration) -> None:
         self._known[key] = calibration

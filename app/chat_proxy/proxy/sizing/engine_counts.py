@@ -1,4 +1,4 @@
-"""The engine's own token counts, asked for in the background where estimates are uncertain."""
+"""The engine's own word: its vocabulary, and its token counts where estimates are uncertain."""
 
 import asyncio
 import time
@@ -10,12 +10,20 @@ from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.errors import UpstreamError
 from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.routing.model_route import ModelRoute
-from chat_proxy.proxy.sizing.calibrations import Calibrations
-from chat_proxy.proxy.sizing.measure import Measured
+from chat_proxy.proxy.sizing.calibrations import Counted, Key
+from chat_proxy.proxy.sizing.measure import Measured, Sizing
 from chat_proxy.telemetry.logs import log_exception
+from chat_proxy.tokens.calibration.vocabulary_probes import PROBES, vocabulary_with
 from chat_proxy.tokens.counter import RequestCount
+from chat_proxy.tokens.overheads import in_vocabulary
 from chat_proxy.upstream.client import Upstream
-from chat_proxy.upstream.token_counts import COUNTING_KINDS, NoCountEndpoint, count_tokens
+from chat_proxy.upstream.token_counts import (
+    COUNTING_KINDS,
+    Asked,
+    NoCountEndpoint,
+    count_text_tokens,
+    count_tokens,
+)
 
 REMEMBERED_MODELS: Final = 1_000
 MAX_QUESTIONS: Final = 2
@@ -23,6 +31,8 @@ MAX_BYTES: Final = 1024 * 1024
 PAUSE_SECONDS: Final = 1.0
 FAILED_SECONDS: Final = 60.0
 MISSING_SECONDS: Final = 3_600.0
+RECOGNISED_SECONDS: Final = 3_600.0
+"""After so long the vocabulary is asked for again: a name may get another model."""
 UNCERTAIN_VARIANCE: Final = 0.1**2
 """The relative variance from which an estimate is worth a question."""
 UNCERTAIN_NEAR_TRIGGER: Final = 0.015**2
@@ -32,26 +42,30 @@ _OWN_FORM: Final = ("continue_final_message", "add_generation_prompt", "chat_tem
 
 
 class EngineCounts:
-    """Ask an engine for the size of a request, beside the request, and calibrate by the answer.
+    """Ask an engine for its vocabulary and for the size of requests, beside the requests.
 
-    One question per model and second at most, MAX_QUESTIONS at once. A question goes where the
-    request goes, with the credentials of the request. What is kept is when a model may be asked
-    again, keyed by base URL and model; it holds no tenant's data.
+    The vocabulary is asked for with three texts of our own, at a model's first request and every
+    hour. One request per model and second is asked about at most, MAX_QUESTIONS at once. A question
+    goes where the request goes, with the credentials of the request. What is kept is when a model
+    may be asked again, keyed by base URL and model; it holds no tenant's data.
     """
 
     def __init__(
         self,
         upstream: Upstream,
-        calibrations: Calibrations,
+        sizing: Sizing,
         *,
         enabled: bool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._upstream = upstream
-        self._calibrations = calibrations
+        self._sizing = sizing
         self._enabled = enabled
         self._clock = clock
-        self._not_before: BoundedDict[tuple[str, str], float] = BoundedDict(REMEMBERED_MODELS)
+        self._not_before: BoundedDict[Key, float] = BoundedDict(REMEMBERED_MODELS)
+        self._recognised_until: BoundedDict[tuple[str, str, str], float] = BoundedDict(
+            REMEMBERED_MODELS
+        )
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -74,26 +88,29 @@ class EngineCounts:
         if now < self._not_before.get(key, 0.0):
             return
         self._not_before.put(key, now + PAUSE_SECONDS)
-        if len(self._tasks) >= MAX_QUESTIONS or not is_worth_asking(request, measured):
+        until = self._recognised_until.get((*key, measured.calibration.prior), 0.0)
+        is_recognised = measured.rules.is_chosen or now < until
+        is_worth = is_worth_asking(request, measured)
+        if len(self._tasks) >= MAX_QUESTIONS or (is_recognised and not is_worth):
             return
-        task = asyncio.create_task(self._ask(request, key, measured, credentials))
+        asked = Asked(measured.kind, route.base_url, route.model, credentials)
+        work = self._ask(asked, measured, request if is_worth else None, is_recognised)
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _ask(
-        self,
-        request: ChatRequest,
-        key: tuple[str, str],
-        measured: Measured,
-        credentials: RawHeaders,
+        self, asked: Asked, measured: Measured, request: ChatRequest | None, is_recognised: bool
     ) -> None:
-        base_url, model = key
-        wait = 0.0
+        """Ask for the vocabulary if it is not known, and about a request if there is one."""
+        key, wait = (asked.base_url, asked.model), 0.0
         try:
-            tokens = await count_tokens(
-                self._upstream, measured.kind, base_url, request.fields, credentials
-            )
-            self._calibrations.learn_exactly(base_url, model, measured.counted, tokens)
+            if not is_recognised:
+                await self._recognise(asked, measured)
+            if request is not None:
+                tokens = await count_tokens(self._upstream, asked, request.fields)
+                counted = Counted(measured.counted, measured.calibration)
+                self._sizing.calibrations.learn_exactly(key, counted, tokens)
         except NoCountEndpoint:
             wait = MISSING_SECONDS
         except UpstreamError:
@@ -103,6 +120,22 @@ class EngineCounts:
             wait = FAILED_SECONDS
         if wait:
             self._not_before.put(key, self._clock() + wait)
+
+    async def _recognise(self, asked: Asked, measured: Measured) -> None:
+        """Count in the vocabulary that the engine's tokenizer shows, as soon as its costs are here.
+
+        An engine that tokenizes no texts may still count chats.
+        """
+        key, prior = (asked.base_url, asked.model), measured.calibration.prior
+        try:
+            tokens = [await count_text_tokens(self._upstream, asked, probe) for probe in PROBES]
+        except NoCountEndpoint:
+            self._recognised_until.put((*key, prior), self._clock() + MISSING_SECONDS)
+            return
+        vocabulary = vocabulary_with(tokens)
+        if await self._sizing.tokenizers.load(in_vocabulary(measured.rules, vocabulary)):
+            self._sizing.calibrations.recognise(key, vocabulary)
+        self._recognised_until.put((*key, prior), self._clock() + RECOGNISED_SECONDS)
 
 
 def is_worth_asking(request: ChatRequest, measured: Measured) -> bool:

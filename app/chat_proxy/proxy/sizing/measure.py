@@ -85,7 +85,7 @@ async def measure(
     model_sizing = await sizing.model_sizings.of(route, credentials)
     rules = model_sizing.rules
     calibration = await sizing.calibrations.of(route.base_url, route.model, rules.prior)
-    model_sizing = model_sizing.with_images_of(calibration.image_family)
+    model_sizing = model_sizing.with_learned(calibration)
     count = await sizing.tokenizers.count(request, conversation, model_sizing.rules)
     return _measured(request, conversation, model_sizing, calibration, count, route)
 
@@ -99,10 +99,9 @@ def _measure_at_once(
     calibration = sizing.calibrations.known(route.base_url, route.model)
     if conversation is None or model_sizing is None or calibration is None:
         return None
-    if calibration.prior != model_sizing.prior:
+    if calibration.prior != model_sizing.rules.prior:
         return None
-    if calibration.image_family is not None:
-        model_sizing = model_sizing.with_images_of(calibration.image_family)
+    model_sizing = model_sizing.with_learned(calibration)
     count = sizing.tokenizers.count_at_once(request, conversation, model_sizing.rules)
     if count is None:
         return None

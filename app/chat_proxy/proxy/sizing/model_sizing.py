@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from chat_proxy.caches import BoundedDict
 from chat_proxy.http.headers import RawHeaders
@@ -10,12 +10,14 @@ from chat_proxy.proxy.routing.model_policy import ModelPolicies
 from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.sizing.context_window import Window, find_window
 from chat_proxy.proxy.sizing.learned_windows import LearnedWindows
-from chat_proxy.tokens.overheads import CountingRules, UpstreamKind
+from chat_proxy.tokens.calibration.calibration import Calibration
+from chat_proxy.tokens.overheads import CountingRules, UpstreamKind, in_vocabulary
 from chat_proxy.upstream.discovery import Windows, credential_key
 
 REMEMBERED_MODELS = 1_000
 # Learned windows expire after days, so they need not be checked on every request.
 LOOK_SECONDS = 60.0
+_NOTHING_LEARNED = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +29,26 @@ class ModelSizing:
     window: Window | None
     news: int
     until: float
-    prior: str
+    _learned: dict[tuple[str | None, str | None], "ModelSizing"] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
-    def with_images_of(self, family: str | None) -> "ModelSizing":
-        """Return the sizing with a family of images that was learned, if it has no other."""
-        if family is None or self.rules.image_family is not None:
+    def with_learned(self, calibration: Calibration) -> "ModelSizing":
+        """Return the sizing with the family of images and the vocabulary that were learned.
+
+        A family of images counts only if the model's name or the registry shows none.
+        """
+        key = calibration.image_family, calibration.vocabulary
+        if key == _NOTHING_LEARNED:
             return self
-        return replace(self, rules=replace(self.rules, image_family=family, learns_images=True))
+        learned = self._learned.get(key)
+        if learned is None:
+            family, vocabulary = key
+            rules = in_vocabulary(self.rules, vocabulary)
+            if family is not None and rules.image_family is None:
+                rules = replace(rules, image_family=family, learns_images=True)
+            learned = self._learned[key] = replace(self, rules=rules)
+        return learned
 
 
 class ModelSizings:
@@ -86,6 +101,6 @@ class ModelSizings:
         until = min(
             self._clock() + LOOK_SECONDS, self._windows.good_until(route.base_url, credentials)
         )
-        made = ModelSizing(rules, listing.kind, window, news, until, rules.prior)
+        made = ModelSizing(rules, listing.kind, window, news, until)
         self._known.put((route.base_url, route.model, credential_key(credentials)), made)
         return made

@@ -73,6 +73,12 @@ class Tokenizers:
         await asyncio.wait({load for key, load in self._loads.items() if key[0] == encoding})
         return counter
 
+    async def load(self, rules: CountingRules) -> bool:
+        """Load the counter for these rules; return whether it counts exactly now."""
+        counter = self._counter(rules)
+        await asyncio.wait({self._loads[_key_of(rules)]})
+        return counter.is_loaded
+
     async def close(self) -> None:
         """Wait until all loads and counts have ended."""
         await asyncio.gather(*self._loads.values(), return_exceptions=True)

@@ -9,7 +9,7 @@ of texts.
 """
 
 import json
-from math import isfinite, sqrt
+from math import sqrt
 from operator import mul
 from typing import Final, Literal, NamedTuple, Self
 
@@ -17,7 +17,6 @@ from chat_proxy.tokens.calibration.covariance import (
     Matrix,
     Vector,
     dot,
-    is_covariance,
     loosened,
     updated,
     variance_of,
@@ -29,7 +28,9 @@ from chat_proxy.tokens.calibration.factors import (
     KINDS,
     LOOSE,
     MAX_FACTORS,
+    MAX_NOISE,
     MEDIA,
+    MIN_NOISES,
     NOISES,
     SCRIPTS,
     Factors,
@@ -38,19 +39,15 @@ from chat_proxy.tokens.calibration.factors import (
 )
 from chat_proxy.tokens.calibration.image_family import Search
 from chat_proxy.tokens.calibration.low_reports import MIN_LOW_REPORTS, lie_on_rising_line
-from chat_proxy.tokens.calibration.vocabularies import UNKNOWN
+from chat_proxy.tokens.calibration.stored_form import read_stored, stored_fields, version_of
+from chat_proxy.tokens.calibration.vocabularies import MEASURED, UNKNOWN
 from chat_proxy.tokens.counter import RequestCount
-from chat_proxy.tokens.images.tokens import is_image_family
 
 Verdict = Literal["learned", "truncated", "implausible", "guess"]
-
-VERSION: Final = 3
-"""The version of the stored form; others are ignored and learned anew."""
 
 _NOISE_TOKENS: Final = 1.0
 _NOISE_OF_OTHERS: Final = 0.025
 """The relative scatter of what is no text: media and frames."""
-_MAX_NOISE: Final = 0.5
 _NOISE_LEARNING_RATE: Final = 0.15
 _TRUNCATED_BELOW: Final = 0.6
 _TRUNCATED_TOKENS: Final = 256
@@ -58,9 +55,7 @@ _OUTLIER_DEVIATIONS: Final = 3.0
 _SURPRISE: Final = 2
 _MOST_SURPRISES: Final = 4
 """The third outlier in a row is believed, and the fourth of every second report."""
-_MIN_NOISES: Final = (0.008,) * ASCII + (0.015,) * (SCRIPTS - ASCII)
 _LOOSE_VARIANCE: Final = tuple(LOOSE[n][n] for n in range(KINDS))
-_MOST_VARIANCE: Final = tuple(4 * variance for variance in _LOOSE_VARIANCE)
 _MAY_COST_LITTLE: Final = (*range(ASCII, SCRIPTS), MEDIA, CELLS)
 """The kinds whose real cost may be far lower until it is learned."""
 
@@ -91,12 +86,27 @@ class Calibration(NamedTuple):
     """The family that reports about images show, where the model's name shows none."""
     prior: str = UNKNOWN
     """The vocabulary that was assumed at first; what was learned holds for counts in it."""
+    vocabulary: str | None = None
+    """The vocabulary that the engine's own tokenizer shows; it has priority over the name's."""
 
     @classmethod
-    def fresh(cls, vocabulary: str = UNKNOWN) -> Self:
+    def fresh(cls, prior: str = UNKNOWN, vocabulary: str | None = None) -> Self:
         """Return the calibration that is assumed before the first report."""
-        factors, covariance, noises = prior_of(vocabulary)
-        return cls(factors, covariance, noises, prior=vocabulary)
+        factors, covariance, noises = prior_of(prior if vocabulary is None else MEASURED)
+        return cls(factors, covariance, noises, prior=prior, vocabulary=vocabulary)
+
+    def in_vocabulary(self, vocabulary: str | None) -> Self:
+        """Return a calibration that knows nothing yet but its vocabulary, and of images the same.
+
+        What was learned from counts in another vocabulary does not hold for counts in this one.
+        """
+        return self.fresh(self.prior, vocabulary)._replace(
+            image_search=self.image_search, image_family=self.image_family
+        )
+
+    def counts_like(self, other: "Calibration") -> bool:
+        """Return whether both belong to counts in the same vocabulary."""
+        return (self.prior, self.vocabulary) == (other.prior, other.vocabulary)
 
     def estimate(self, count: RequestCount) -> int:
         """Return the prompt's tokens as the upstream would count them, never 0.
@@ -148,31 +158,26 @@ class Calibration(NamedTuple):
 
     def to_json(self) -> str:
         """Serialise the calibration for a store."""
-        stored = ("factors", "doubt", "noises", "lessons", "image_family", "prior")
-        return json.dumps({"version": VERSION} | {name: getattr(self, name) for name in stored})
+        names = stored_fields(self.vocabulary)
+        version = version_of(self.vocabulary)
+        return json.dumps({"version": version} | {name: getattr(self, name) for name in names})
 
     @classmethod
-    def from_json(cls, text: str | bytes, vocabulary: str = UNKNOWN) -> Self:
+    def from_json(cls, text: str | bytes, expected_prior: str = UNKNOWN) -> Self:
         """Return the stored calibration; a fresh one if it is invalid, old or of other counts."""
-        fresh = cls.fresh(vocabulary)
-        try:
-            stored = json.loads(text)
-            version = stored["version"]
-            factors = Factors(*_numbers(stored["factors"]))
-            doubt = tuple(_numbers(row) for row in stored["doubt"])
-            noises, lessons = _numbers(stored["noises"], SCRIPTS), float(stored["lessons"])
-            family, prior = stored["image_family"], stored["prior"]
-        except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
-            return fresh
-        if (version, prior) != (VERSION, vocabulary) or not (
-            _are_noises(noises) and 0 <= lessons < 2**53
-        ):
-            return fresh
-        if factors != factors.bounded() or not is_covariance(doubt, _MOST_VARIANCE):
-            return fresh
-        if family is not None and not (type(family) is str and is_image_family(family)):
-            return fresh
-        return cls(factors, doubt, noises, int(lessons), image_family=family, prior=prior)
+        stored = read_stored(text, expected_prior)
+        if stored is None:
+            return cls.fresh(expected_prior)
+        factors, doubt, noises, lessons, family, vocabulary = stored
+        return cls(
+            factors,
+            doubt,
+            noises,
+            lessons,
+            image_family=family,
+            prior=expected_prior,
+            vocabulary=vocabulary,
+        )
 
     def _fewest_plausible(self, expected: float, counts: Vector) -> float:
         """Return the fewest plausible tokens: what is not learned yet may cost far less."""
@@ -264,25 +269,10 @@ class Calibration(NamedTuple):
         new = max(0.0, unexplained) / most**2
         mixed = (1 - _NOISE_LEARNING_RATE) * self.noises[main] ** 2 + _NOISE_LEARNING_RATE * new
         noises = [*self.noises]
-        noises[main] = min(_MAX_NOISE, max(_MIN_NOISES[main], sqrt(mixed)))
+        noises[main] = min(MAX_NOISE, max(MIN_NOISES[main], sqrt(mixed)))
         return tuple(noises)
 
 
 def _texts_of(count: RequestCount) -> RequestCount:
     """Return the count without the images, whose tokens are uncertain."""
     return count._replace(images=0, image_cells=0)
-
-
-def _are_noises(noises: Vector) -> bool:
-    """Return whether the noises lie within their bounds."""
-    return all(
-        least <= noise <= _MAX_NOISE for least, noise in zip(_MIN_NOISES, noises, strict=True)
-    )
-
-
-def _numbers(values: list[float], number: int = KINDS) -> Vector:
-    """Return so many finite numbers, one for each kind, or raise ValueError."""
-    numbers = tuple(map(float, values))
-    if len(numbers) != number or not all(map(isfinite, numbers)):
-        raise ValueError("not a finite number for each kind")
-    return numbers

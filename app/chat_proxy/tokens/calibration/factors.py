@@ -86,6 +86,8 @@ _MEASURED: Final = Scripts(
 NOISES: Final = (0.025,) * ASCII + (0.04,) * (SCRIPTS - ASCII)
 """How far texts of a script scatter around their mean cost, as a share of it."""
 _NOISES_MEASURED: Final = (0.008,) * ASCII + (0.04,) * (SCRIPTS - ASCII)
+MIN_NOISES: Final = (0.008,) * ASCII + (0.015,) * (SCRIPTS - ASCII)
+MAX_NOISE: Final = 0.5
 _REST_KNOWN: Final = (0.03, 0.5, 0.16, 0.3, 0.5, 0.5, 0.04, 10_000.0, 225.0, 100.0)
 _REST_MEASURED: Final = (0.005, 0.25, 0.02, 0.3, 0.5, 1.0, 0.04, 3_600.0, 64.0, 64.0)
 _REST: Final = (0.03, 0.5, 0.16, 0.3, 0.5, 0.5, 0.25, 22_500.0, 225.0, 2_500.0)
