@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Self, cast
 
 from bench.contenders import Place, launch_chat_proxy
-from bench.cpu import cpu_seconds
+from bench.cpu import cpu_seconds, waited_seconds
 from bench.servers import REPOSITORY, Launch, Server, free_port
 from bench.waits.histories import History, count_tokens
 
@@ -25,6 +25,7 @@ MAX_TOKENS = 512
 IDLE_SHARE = 0.45
 SECONDS_BETWEEN_LOOKS = 0.4
 SECONDS_TO_SETTLE = 60.0
+SHORTEST_SECONDS = 0.001
 QUIET_SECONDS = 1.0
 
 QUIET = "nobody else"
@@ -48,8 +49,9 @@ class Step:
 class OtherClient(AbstractContextManager["OtherClient"]):
     """The second client, a process of its own."""
 
-    def __init__(self, port: int) -> None:
-        self._command = [sys.executable, "-m", "bench.waits.other_client", str(port)]
+    def __init__(self, port: int, *pids: int) -> None:
+        arguments = map(str, (port, *pids))
+        self._command = [sys.executable, "-m", "bench.waits.other_client", *arguments]
 
     def __enter__(self) -> Self:
         """Start it."""
@@ -76,13 +78,26 @@ class OtherClient(AbstractContextManager["OtherClient"]):
 
 
 class Journey:
-    """One conversation of some size, and where it is sent."""
+    """One conversation of some size, and where it is sent.
 
-    def __init__(self, size: int, seed: str, upstream_port: int, folder: Path, app: Path) -> None:
+    With the process of the upstream, the other client's waits are what proxy and upstream caused
+    by computing, whoever else has the cores.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        seed: str,
+        upstream_port: int,
+        folder: Path,
+        app: Path,
+        upstream_pid: int | None = None,
+    ) -> None:
         self._history = History(seed)
         self._history.grow(size)
         self._size = size
         self._upstream_port = upstream_port
+        self._upstream_pid = upstream_pid
         self._folder = folder
         tokens = count_tokens(self._history.messages)
         trigger = tokens * ESTIMATE / BELOW_TRIGGER
@@ -92,7 +107,7 @@ class Journey:
     def run(self) -> dict[str, Step]:
         """Return what each phase cost."""
         found = self.until_reuse()
-        with Server(self._launch, self._folder) as proxy, OtherClient(self._place.port) as other:
+        with Server(self._launch, self._folder) as proxy, self._other_client(proxy) as other:
             time.sleep(QUIET_SECONDS / 2)
             self._history.ask()
             found["after restart"] = self._step(proxy, other)
@@ -101,7 +116,7 @@ class Journey:
     def until_reuse(self) -> dict[str, Step]:
         """Return what each phase before the restart cost, and a quiet time before them."""
         found: dict[str, Step] = {}
-        with Server(self._launch, self._folder) as proxy, OtherClient(self._place.port) as other:
+        with Server(self._launch, self._folder) as proxy, self._other_client(proxy) as other:
             time.sleep(QUIET_SECONDS)
             found[QUIET] = Step(0, other.period(), 0, "")
             found["cold"] = self._step(proxy, other)
@@ -114,6 +129,10 @@ class Journey:
             self._history.ask()
             found["reuse"] = self._step(proxy, other)
         return found
+
+    def _other_client(self, proxy: Server) -> OtherClient:
+        pids = () if self._upstream_pid is None else (proxy.session, self._upstream_pid)
+        return OtherClient(self._place.port, *pids)
 
     def _step(self, proxy: Server, other: OtherClient) -> Step:
         """Send the conversation; the period ends when the proxy has nothing more to do for it."""
@@ -159,12 +178,18 @@ def timed(port: int, body: bytes) -> tuple[float, str]:
 def settle(proxy: Server) -> None:
     """Wait until the proxy does nothing more than to answer the other client.
 
-    Its small chats take a fifth of a core; a compaction takes all of one.
+    Its small chats take a fifth of a core; a compaction takes all of one, as far as it gets it.
     """
     deadline = time.perf_counter() + SECONDS_TO_SETTLE
     busy = 1.0
     while busy > IDLE_SHARE and time.perf_counter() < deadline:
-        began, before = time.perf_counter(), cpu_seconds(proxy.session)
+        began, used, waited = usage(proxy)
         time.sleep(SECONDS_BETWEEN_LOOKS)
-        used = cpu_seconds(proxy.session) - before
-        busy = used / (time.perf_counter() - began)
+        now, used_now, waited_now = usage(proxy)
+        lost = max(waited_now[it] - waited.get(it, 0.0) for it in waited_now)
+        busy = (used_now - used) / max(now - began - lost, SHORTEST_SECONDS)
+
+
+def usage(proxy: Server) -> tuple[float, float, dict[Path, float]]:
+    """Return the time, the CPU seconds so far, and how long each thread has waited for a core."""
+    return time.perf_counter(), cpu_seconds(proxy.session), waited_seconds(proxy.session)

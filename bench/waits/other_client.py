@@ -1,8 +1,10 @@
-"""The client that nothing is done for: `python -m bench.waits.other_client PORT`.
+"""The client that nothing is done for: `python -m bench.waits.other_client PORT [PID …]`.
 
 It sends a small chat every few milliseconds and notes how long each answer takes, counted from the
 moment at which the request was due: a request that could not be sent in time has waited too. A line
 on its input ends a period, and the waits of the period are written as a line of JSON.
+
+With the ids of processes, it notes of each wait only what those caused by computing.
 """
 
 import gc
@@ -11,14 +13,16 @@ import json
 import select
 import sys
 import time
+from functools import partial
 
+from bench.cpu import caused_seconds
 from bench.waits.histories import MODEL
 
 SECONDS_BETWEEN_REQUESTS = 0.004
 _HEADERS = {"content-type": "application/json", "authorization": "Bearer sk-other"}
 
 
-def main(port: int) -> None:
+def main(port: int, *pids: int) -> None:
     """Ask until the input ends."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     waits: list[float] = []
@@ -27,9 +31,10 @@ def main(port: int) -> None:
     gc.freeze()
     while True:
         number += 1
-        _ask(connection, number)
+        ask = partial(_ask, connection, number)
+        caused = caused_seconds(pids, ask) if pids else ask()
         now = time.perf_counter()
-        waits.append(now - due)
+        waits.append(now - due if caused is None else caused)
         due += SECONDS_BETWEEN_REQUESTS
         readable, _, _ = select.select([sys.stdin], [], [], max(0.0, due - now))
         if readable:
@@ -53,4 +58,4 @@ def _ask(connection: http.client.HTTPConnection, number: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

@@ -103,6 +103,7 @@ class Stopwatch:
         self._pids = pids
         self._wall = time.monotonic()
         self._own = own_time(*pids)
+        self._computed = time.process_time()
 
     def wall(self) -> float:
         """Return the seconds so far; a busy machine makes them more."""
@@ -111,6 +112,15 @@ class Stopwatch:
     def own(self) -> float:
         """Return the seconds so far without those in which other processes had the cores."""
         return own_time(*self._pids) - self._own
+
+    def busy(self) -> float:
+        """Return by how much this process' own computing can have delayed a task so far.
+
+        It is at most `own`, which counts too much where threads waited for cores in turn, and at
+        most the CPU time of all threads. A stall is both: whoever keeps the event loop or the
+        interpreter computes.
+        """
+        return min(self.own(), time.process_time() - self._computed)
 
 
 async def own_seconds_to_end(process: asyncio.subprocess.Process) -> float:

@@ -13,6 +13,8 @@ from typing import Any
 import httpx
 
 ROOT = Path(__file__).parent.parent.parent
+BUSY_SECONDS = 200.0
+"""For what a process does in few seconds, if it gets a core; nothing is shown by this figure."""
 OF_THE_MACHINE = {"the event loop is blocked", "the event loop runs again"}
 
 
@@ -34,7 +36,7 @@ class Command:
     err: list[str] = field(default_factory=list)
 
     async def said(
-        self, sentence: str, times: int = 1, seconds: float = 100
+        self, sentence: str, times: int = 1, seconds: float = BUSY_SECONDS
     ) -> list[dict[str, Any]]:
         """Wait until the log has this sentence so many times; return those lines."""
         async with asyncio.timeout(seconds):
@@ -54,7 +56,7 @@ class Command:
         lines = [json.loads(line) for line in self.err if line.startswith("{")]
         return [line for line in lines if line["message"] not in OF_THE_MACHINE]
 
-    async def ended(self, seconds: float = 60) -> int:
+    async def ended(self, seconds: float = BUSY_SECONDS) -> int:
         """Wait for the end and return the exit code."""
         async with asyncio.timeout(seconds):
             return await self.process.wait()
@@ -111,7 +113,7 @@ async def run_command(
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        out, err = await asyncio.wait_for(process.communicate(typed), 100)
+        out, err = await asyncio.wait_for(process.communicate(typed), BUSY_SECONDS)
     except TimeoutError:
         process.kill()
         await process.wait()
@@ -137,7 +139,7 @@ def environment(variables: dict[str, str]) -> dict[str, str]:
 
 async def ask(url: str, method: str = "GET", **options: Any) -> httpx.Response:
     """Send one request over a connection of its own."""
-    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=60) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=BUSY_SECONDS) as client:
         return await client.request(method, url, **options)
 
 

@@ -93,7 +93,6 @@ class SummaryModel:
     window: int | None = None
     names: tuple[str, ...] = ("fake",)
     factor: float = 1.05
-    chat_seconds: float = 0
     chats: list[Question] = field(default_factory=list)
     summaries: list[Question] = field(default_factory=list)
     overflows: list[Question] = field(default_factory=list)
@@ -110,7 +109,6 @@ class SummaryModel:
         elif question.is_summary:
             await (self.telling or good)(question, line)
         else:
-            await asyncio.sleep(self.chat_seconds)
             await answer(question, line, "Well.")
 
     def _cards(self) -> Iterator[dict[str, Any]]:

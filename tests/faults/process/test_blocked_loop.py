@@ -48,23 +48,26 @@ def block_until_told(log: io.StringIO, seconds: float) -> None:
 async def test_e9_a_loop_blocked_for_two_seconds_is_told_once_with_its_place(
     log: io.StringIO,
 ) -> None:
+    opened = time.monotonic()
     async with running_proxy(NOWHERE) as proxy, http_client(proxy) as client:
         await client.get("/livez")
         began = time.monotonic()
         block_until_told(log, 60)
         await eventually(lambda: lines(log, "the event loop runs again"))
-        seconds = time.monotonic() - began
+        ended = time.monotonic()
         answer = await client.get("/livez")
         figures = (await client.get("/metrics")).text
 
-    [line] = lines(log, "the event loop is blocked")
-    [after] = lines(log, "the event loop runs again")
-    assert seconds > 2
+    # A busy machine may block it as well, elsewhere and for a shorter time.
+    blocked, again = (lines(log, f"the event loop {it}") for it in ("is blocked", "runs again"))
+    [line] = [it for it in blocked if it["at"][-1].endswith(" block_until_told")]
+    after = max(again, key=lambda it: it["blocked_seconds"])
+    assert len(again) == len(blocked)
+    assert ended - began > 2
     assert line["level"] == "error"
-    assert line["at"][-1].endswith(" block_until_told")
     assert line["at"][-1].startswith("test_blocked_loop.py:")
     assert "canary" not in log.getvalue()
-    assert 2 <= after["blocked_seconds"] <= seconds + 1
+    assert 2 <= after["blocked_seconds"] <= ended - opened
     assert answer.status_code == 200
     assert 'chat_proxy_loop_lag_seconds_bucket{le="+Inf"}' in figures
 

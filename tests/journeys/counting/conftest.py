@@ -1,6 +1,5 @@
-"""What tests of counting share: the log as they go, and code that is not watched while timed."""
+"""What tests of counting share: the log as they go."""
 
-import gc
 import io
 import json
 import sys
@@ -26,15 +25,3 @@ def said() -> Iterator[Said]:
 
     yield find
     configure_logging("error", "json", sys.stderr)
-
-
-@pytest.fixture
-def _untraced() -> Iterator[None]:
-    """Let a test measure the code itself: no coverage tool, no garbage of all tests before it."""
-    tracer = sys.gettrace()
-    sys.settrace(None)
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-    sys.settrace(tracer)

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from chat_proxy.caches import GenerationCache
@@ -19,16 +18,16 @@ from chat_proxy.chat.body.request import read_request
 from chat_proxy.proxy.sizing.tokenizers import MAX_MESSAGES
 from chat_proxy.tokens.tiktoken_counter import MAX_CACHED_TEXTS, load_encoding
 from tests.journeys.counting.pictures import image, png, text
-from tests.support.clock import own_time
+from tests.support.clock import Stopwatch
 from tests.support.fake_model import COMPLETION, Line, Received, answer_json, fake_model, on_chat
 from tests.support.live import Proxy, chat_body, chat_request, raw_client, running_proxy
 
-ALLOWED_SECONDS = 0.05
-SLOWEST_SECONDS = 0.5
-TRIES = 3
-ALLOWED_READING = 2.6
-# Over four megabytes it is done value by value in a thread: slower, but nobody waits for it.
-ALLOWED_IN_STEPS = 4.5
+ALLOWED_SECONDS = 0.03
+SLOWEST_SECONDS = 0.2
+TRIES = 5
+TICK_SECONDS = 0.001
+# It is done value by value in a thread, and takes 2.8 to 3.0 times as long as `json.loads`.
+ALLOWED_IN_STEPS = 3.6
 PROSE = Path(__file__).read_text(encoding="utf-8")
 
 
@@ -79,30 +78,31 @@ def post(port: int, body: bytes, mode: str) -> bool:
 
 @asynccontextmanager
 async def lag_of_the_loop() -> AsyncIterator[list[float]]:
-    """Collect by how much a tick of the event loop was late."""
+    """Collect by how much this process' own computing made a tick of the event loop late."""
     late: list[float] = []
 
     async def tick() -> None:
         while True:
-            began = own_time()
-            await asyncio.sleep(0.001)
-            late.append(own_time() - began - 0.001)
+            watch = Stopwatch()
+            await asyncio.sleep(TICK_SECONDS)
+            late.append(watch.busy() - TICK_SECONDS)
 
     ticking = asyncio.create_task(tick())
     await asyncio.sleep(0.01)
     late.clear()
     yield late
+    await asyncio.sleep(2 * TICK_SECONDS)
     ticking.cancel()
 
 
 async def small_requests(proxy: Proxy, seconds: list[float]) -> None:
-    """Ask again and again; note how long each answer took."""
+    """Ask again and again; note for how long this process' computing delayed each answer."""
     async with raw_client(proxy) as client:
         while True:
-            began = own_time()
+            watch = Stopwatch()
             await client.send(chat_request())
             assert (await client.answer()).status == 200
-            seconds.append(own_time() - began)
+            seconds.append(watch.busy())
 
 
 async def worst_lags(proxy: Proxy, body: bytes, mode: str) -> tuple[float, float, int]:
@@ -112,14 +112,14 @@ async def worst_lags(proxy: Proxy, body: bytes, mode: str) -> tuple[float, float
     async with lag_of_the_loop() as late:
         assert await asyncio.to_thread(post, proxy.port, body, mode) == (mode == "on")
     asking.cancel()
-    return max(late), max(answered), len(answered)
+    return max(late), max(answered, default=0.0), len(answered)
 
 
 async def least_added_lag(name: str, proxy: Proxy, body: bytes) -> tuple[float, float]:
     """Return what counting adds to the lag, and the slowest small answer meanwhile.
 
-    The best of three tries, each with nothing known: a stall of ours is there every time, one of
-    the machine's is not.
+    The best of some tries, each with nothing known: a stall of ours is there every time. What
+    the fake model, the clients and this clock compute in the same process is not.
     """
     least = (float("inf"), float("inf"))
     for _ in range(TRIES):
@@ -175,22 +175,22 @@ def best_seconds(work: Callable[[bytes], object], body: bytes) -> float:
 def test_reading_five_megabytes_costs_little_more_than_parsing_them(
     separators: tuple[str, str],
 ) -> None:
-    """On the event loop less than 20 ms, twice what parsing takes; beside it a little more."""
+    """Compared with the standard library: what orjson takes differs threefold with the heap."""
     texts = [(PROSE * 200)[n:][:500_000] for n in range(10)]
     fields = {"model": "fake", "stream": True, "messages": [user(text)[0] for text in texts]}
     body = json.dumps(fields, separators=separators).encode()
+    assert len(body) > STEPWISE_BYTES
     limits = RequestLimits(64, 500_000, 10_000, 16)
     ratios: list[float] = []
-    allowed = ALLOWED_IN_STEPS if len(body) > STEPWISE_BYTES else ALLOWED_READING
-    while len(ratios) < 8 and min(ratios, default=9) > allowed:
+    while len(ratios) < 8 and min(ratios, default=9) > ALLOWED_IN_STEPS:
         reading = best_seconds(lambda body: read_request(body, limits), body)
-        parsing = best_seconds(orjson.loads, body)
+        parsing = best_seconds(json.loads, body)
         ratios.append(reading / parsing)
         print(  # noqa: T201
             f"\n{len(body):,} bytes: reading {reading * 1000:.1f} ms, parsing {parsing * 1000:.1f}"
         )
 
-    assert min(ratios) <= allowed
+    assert min(ratios) <= ALLOWED_IN_STEPS
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A summary is written before it is needed, so that at the trigger nobody waits for it."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -9,14 +10,13 @@ from tests.journeys.summaries.talking import (
     SYSTEM,
     WINDOW,
     Talk,
-    body_of,
     label,
     long_chat,
-    post,
     talking,
     turns,
 )
-from tests.support.clock import Stopwatch, own_time
+from tests.journeys.trimming.growing import Asked
+from tests.support.clock import Stopwatch
 from tests.support.live import eventually
 from tests.support.summary_model import SummaryModel, after, once_open
 from tests.unit.chat.shapes import Fields, user
@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 PREPARED: dict[str, Any] = {"prepare": 0.65}
 CHATS = 8
+FOLDING_SECONDS = 0.05
 OFF = "x-chat-proxy-mode: off"
 
 
@@ -118,40 +119,35 @@ async def test_a_request_that_is_only_observed_prepares_nothing() -> None:
     assert second.upstream == second.body
 
 
-async def timed(talk: Talk, messages: list[Fields], *headers: str) -> float:
-    """Return how long a request takes."""
-    body = body_of(messages)
-    started = own_time()
-    answered = await post(talk.line, body, *headers)
-    assert answered.status == 200
-    return own_time() - started
+async def computing(talk: Talk, messages: list[Fields], *headers: str) -> tuple[Asked, float]:
+    """Return what became of a request, and the CPU seconds of proxy, model and client for it."""
+    began = time.process_time()
+    asked = await talk.ask(messages, *headers)
+    return asked, time.process_time() - began
 
 
-async def waits_at_the_trigger() -> tuple[float, float]:
-    """Return the 90th percentile of requests that cross the trigger, and of those let through."""
-    brain = SummaryModel(after(2), window=WINDOW, chat_seconds=0.25)
+@pytest.mark.usefixtures("_untraced")
+async def test_the_request_that_crosses_the_trigger_waits_for_nothing() -> None:
+    """No summary can end while it is answered; its fold costs little CPU time."""
+    gate = asyncio.Event()
+    gate.set()
+    brain = SummaryModel(once_open(gate), window=WINDOW)
     sections: dict[str, Any] = {"budget": PREPARED, "summary": {"concurrency": CHATS}}
+    crossing, passing = [], []
     async with talking(brain, **sections) as talk:
         for number in range(CHATS):
             await talk.ask(early(number))
         await settled(talk, CHATS)
-        crossing, passing = [], []
+        gate.clear()
         for number in range(CHATS):
-            crossing.append(await timed(talk, late(number)))
-            passing.append(await timed(talk, late(number), OFF))
+            asked, seconds = await computing(talk, late(number))
+            assert label(asked) == "reused"
+            crossing.append(seconds)
+            passing.append((await computing(talk, late(number), OFF))[1])
+        gate.set()
+
     assert len(brain.summaries) == CHATS
-    return sorted(crossing)[-2], sorted(passing)[-2]
-
-
-async def test_the_request_that_crosses_the_trigger_waits_for_nothing() -> None:
-    """With a summary model that needs 2 s: at most 1.2 of a request that is only passed on."""
-    ratios = []
-    for _ in range(6):
-        crossing, passing = await waits_at_the_trigger()
-        ratios.append(crossing / passing)
-        if ratios[-1] <= 1.2:
-            return
-    raise AssertionError(ratios)
+    assert min(crossing) - min(passing) <= FOLDING_SECONDS
 
 
 async def test_without_preparation_the_request_waits_for_its_summary() -> None:

@@ -103,7 +103,7 @@ async def test_on_a_terminal_it_is_a_block() -> None:
 @pytest.mark.anyio
 async def test_several_workers_say_it_once() -> None:
     async with running_command("serve", "--workers", "2", UPSTREAM_BASE_URL=GONE) as command:
-        await command.said("server started", times=2, seconds=60)
+        await command.said("server started", times=2)
         said = await command.said(SENTENCE)
 
     assert len(said) == 1

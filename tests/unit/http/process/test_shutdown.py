@@ -274,7 +274,9 @@ async def test_a_real_process_ends_at_once_by_a_second_signal() -> None:
     """E2."""
     async with (
         fake_model(streaming(1000)) as model,  # type: ignore[arg-type]
-        running_command("serve", UPSTREAM_BASE_URL=model.url) as command,
+        running_command(
+            "serve", UPSTREAM_BASE_URL=model.url, SERVER_DRAIN_SECONDS="3600"
+        ) as command,
     ):
         port = int((await command.url()).rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -284,7 +286,7 @@ async def test_a_real_process_ends_at_once_by_a_second_signal() -> None:
         await command.said("server stopping")
         command.process.send_signal(signal.SIGTERM)
         body = await end(client)
-        code = await command.ended(2)
+        code = await command.ended()
         writer.close()
 
     assert_told(body)
