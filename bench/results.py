@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from bench.load import Outcome
-from bench.scenarios import ALONE, Scenario
+from bench.traffic.load import Outcome
+from bench.traffic.scenarios import ALONE, Scenario
 
 DIRECT = "direct"
 

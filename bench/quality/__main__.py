@@ -19,7 +19,7 @@ import orjson
 
 from bench.conversation.prompt import Prompt
 from bench.machine import machine_facts
-from bench.peers import PeerUnavailable
+from bench.peers.install import PeerUnavailable
 from bench.progress import tell
 from bench.quality.bill import Bill
 from bench.quality.figures import OTHER_THRESHOLDS

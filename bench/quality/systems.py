@@ -23,17 +23,13 @@ from bench.conversation.senders import (
 from bench.conversation.sessions import MODEL
 from bench.conversation.summarisers.extractive import extract, extract_tersely
 from bench.conversation.systems import Launcher, served
-from bench.peers import (
+from bench.peers.agentic_api import (
     AGENTIC_API_VERSION,
-    HEADROOM_VERSION,
-    LITELLM_VERSION,
     install_agentic_api,
-    install_headroom,
-    install_litellm,
     launch_agentic_api,
-    launch_headroom,
-    launch_litellm,
 )
+from bench.peers.headroom import HEADROOM_VERSION, install_headroom, launch_headroom
+from bench.peers.litellm import LITELLM_VERSION, install_litellm, launch_litellm
 from bench.quality.gateways import ThroughMessages, ThroughResponses
 from bench.servers import Launch
 from chat_proxy import __version__
