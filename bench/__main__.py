@@ -3,7 +3,6 @@
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -14,14 +13,7 @@ from bench.contenders import NGINX, Contender, find_nginx, own_contenders
 from bench.lineup import Lineup
 from bench.machine import machine_facts
 from bench.options import Options, read_options
-from bench.peers import (
-    HEADROOM,
-    LITELLM,
-    PORTKEY,
-    install_headroom,
-    install_litellm,
-    install_portkey,
-)
+from bench.peers.catalogue import PEERS
 from bench.progress import tell
 from bench.report import report
 from bench.results import Results
@@ -29,11 +21,6 @@ from bench.rounds import run_rounds
 from bench.servers import ServerFailed
 from bench.verdict import verdicts
 
-PEERS: dict[str, Callable[[], Contender]] = {
-    LITELLM: install_litellm,
-    PORTKEY: install_portkey,
-    HEADROOM: install_headroom,
-}
 NGINX_IS_ABSENT = """\
 !! nginx is not installed, and it is the limit that everything here is compared with.
 !! Install it with:  apt-get install nginx-light"""

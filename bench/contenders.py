@@ -58,12 +58,12 @@ def own_contenders() -> list[Contender]:
 
 def launch_fake_upstream(port: int) -> Launch:
     """Start the model server that everyone calls."""
-    return Launch([sys.executable, "-m", "bench.fake_upstream", str(port)], port)
+    return Launch([sys.executable, "-m", "bench.traffic.fake_upstream", str(port)], port)
 
 
 def launch_bare_relay(place: Place) -> Launch:
     """Start the smallest relay that Python allows."""
-    module = [sys.executable, "-m", "bench.bare_relay"]
+    module = [sys.executable, "-m", "bench.traffic.bare_relay"]
     return Launch([*module, str(place.port), place.upstream_url], place.port)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.contenders import Contender, Place, launch_fake_upstream
 from bench.cpu import resident_bytes
-from bench.peers import PeerUnavailable
+from bench.peers.install import PeerUnavailable
 from bench.progress import tell
 from bench.results import Entry
 from bench.rounds import Runner

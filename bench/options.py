@@ -5,9 +5,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import scenarios
-from bench.scenarios import Scenario
 from bench.servers import REPOSITORY
+from bench.traffic import scenarios
+from bench.traffic.scenarios import Scenario
 
 ROUNDS, STARTS = 5, 3
 

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 from bench.contenders import BARE_RELAY, CHAT_PROXY, NGINX
-from bench.peers import HEADROOM, LITELLM, PORTKEY
+from bench.peers.headroom import HEADROOM
+from bench.peers.litellm import LITELLM
+from bench.peers.portkey import PORTKEY
 from bench.results import Entry, Results
-from bench.scenarios import ALL, SMALL, Scenario
+from bench.traffic.scenarios import ALL, SMALL, Scenario
 from bench.verdict import verdicts
 
 _LABEL, _CELL = 32, 19

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.load import Outcome
-from bench.scenarios import ALONE, Scenario
+import orjson
+
+from bench.traffic.load import Outcome
+from bench.traffic.scenarios import ALONE, Scenario
 
 DIRECT = "direct"
 
@@ -88,3 +91,10 @@ class Results:
             if (figure.contender, figure.scenario) == (contender, scenario.name)
             and not figure.outcome.errors
         ]
+
+
+def read(path: Path) -> Results:
+    """Return the results that a run has kept."""
+    kept = orjson.loads(path.read_bytes())
+    figures = [Figure(**{**it, "outcome": Outcome(**it["outcome"])}) for it in kept["figures"]]
+    return Results(kept["facts"], [Entry(**it) for it in kept["entries"]], figures)

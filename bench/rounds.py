@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 import orjson
 
 from bench.cpu import cpu_seconds
-from bench.load import Job, Outcome
 from bench.progress import tell
 from bench.results import DIRECT, Figure
-from bench.scenarios import ALONE, SMALL, Scenario, shortened
 from bench.servers import REPOSITORY, Server
+from bench.traffic.load import Job, Outcome
+from bench.traffic.scenarios import ALONE, SMALL, Scenario, shortened
 
 # What a server does after its last answer, such as writing its logs, belongs to the burst.
 SECONDS_TO_SETTLE = 0.1
@@ -95,7 +95,7 @@ def _job(server: Server, scenario: Scenario) -> Job:
 @contextmanager
 def _load_generator() -> Iterator[subprocess.Popen[str]]:
     load = subprocess.Popen(
-        [sys.executable, "-m", "bench.load"],
+        [sys.executable, "-m", "bench.traffic.load"],
         cwd=REPOSITORY,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

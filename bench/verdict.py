@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.contenders import BARE_RELAY, CHAT_PROXY, CHAT_PROXY_OFF, NGINX
-from bench.peers import HEADROOM, LITELLM, PORTKEY
+from bench.peers.headroom import HEADROOM
+from bench.peers.litellm import LITELLM
+from bench.peers.portkey import PORTKEY
 from bench.results import Results
-from bench.scenarios import LARGE, SMALL, STREAM, Scenario
+from bench.traffic.scenarios import LARGE, SMALL, STREAM, Scenario
 
 IDLE_MEGABYTES = 90
 READY_SECONDS = 1.5

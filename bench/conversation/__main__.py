@@ -16,7 +16,8 @@ from bench.conversation.report import charts, page
 from bench.conversation.sessions import QUICK, SIZES, Session, sessions
 from bench.conversation.systems import SYSTEMS, System, started
 from bench.conversation.verdict import losses
-from bench.peers import PeerUnavailable, install_headroom
+from bench.peers.headroom import install_headroom
+from bench.peers.install import PeerUnavailable
 from bench.progress import tell
 from bench.servers import REPOSITORY, ServerFailed
 

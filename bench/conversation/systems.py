@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.contenders import Place, launch_chat_proxy
 from bench.conversation.prompt import Json, Prompt, count, rendered
-from bench.peers import launch_headroom
+from bench.peers.headroom import launch_headroom
 from bench.servers import Launch, Server, free_port
 
 NO_PROXY, UNLIMITED, DROP_OLDEST = "no proxy", "no proxy, no limit", "drop oldest"

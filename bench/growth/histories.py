@@ -12,9 +12,9 @@ import orjson
 
 from bench.contenders import Place, launch_chat_proxy, launch_fake_upstream
 from bench.cpu import cpu_seconds
-from bench.payloads import MODEL
 from bench.progress import tell
 from bench.servers import Server, free_port
+from bench.traffic.payloads import MODEL
 
 LENGTHS = (10, 30, 100, 300, 1_000, 3_000, 9_900)
 MODES = ("off", "on")

@@ -19,13 +19,15 @@ import orjson
 
 from bench.conversation.prompt import Prompt
 from bench.machine import machine_facts
-from bench.peers import PeerUnavailable
+from bench.peers.install import PeerUnavailable
 from bench.progress import tell
+from bench.quality.bill import Bill
+from bench.quality.figures import OTHER_THRESHOLDS
 from bench.quality.recordings.read import DIALOGUES, TRAJECTORIES, Recordings, read
 from bench.quality.recordings.session import Session, in_groups
 from bench.quality.replay import Asked, Outcome, replay
 from bench.quality.report import charts, page
-from bench.quality.systems import System, systems
+from bench.quality.systems import System, systems, with_thresholds
 from bench.servers import REPOSITORY, ServerFailed
 
 DOCS = REPOSITORY / "docs/bench"
@@ -57,7 +59,7 @@ class Found(NamedTuple):
 def main() -> int:
     """Replay, print the page, and write it and its plots if asked to."""
     given = _options()
-    chosen = [it for it in systems() if it.name in (given.systems or [it.name])]
+    chosen = [it for it in all_systems() if it.name in (given.systems or [it.name])]
     tasks = tasks_of(given.data, [int(it) for it in given.windows.split(",")], chosen, given.limit)
     found = asyncio.run(run(tasks, given.jobs, keep if given.write else _forget))
     outcomes = kept() if given.write else found.outcomes
@@ -88,8 +90,19 @@ def tasks_of(
         for window in windows
         for group, sessions in groups_for(read(path), window)
         for system in chosen
+        if _takes_part(system, group, window, windows)
         for session in sessions[:limit]
     ]
+
+
+def all_systems() -> list[System]:
+    """Return the systems in the order of the page."""
+    return [*systems(), *with_thresholds()]
+
+
+def _takes_part(system: System, group: str, window: int, windows: Sequence[int]) -> bool:
+    """Return whether a system is measured: other thresholds only where the bill is the question."""
+    return system.name not in OTHER_THRESHOLDS or (group, window) == (DIALOGUES, min(windows))
 
 
 def groups_for(recordings: Recordings, window: int) -> Iterator[tuple[str, list[Session]]]:
@@ -142,9 +155,9 @@ async def run(tasks: Sequence[Task], jobs: int, keep: Callable[[Outcome], None])
 def kept() -> list[Outcome]:
     """Return the outcomes of this run and of earlier ones, in the order of the page."""
     found = list(map(_outcome, orjson.loads(RESULTS.read_bytes()))) if RESULTS.exists() else []
-    names = [it.name for it in systems()]
+    names = [it.name for it in all_systems()]
     return sorted(
-        found,
+        (it for it in found if it.system in names),
         key=lambda it: (
             not it.group.startswith(DIALOGUES),
             it.group,
@@ -172,7 +185,8 @@ def _key(outcome: Outcome) -> tuple[str, int, str, str]:
 
 
 def _outcome(fields: dict[str, Any]) -> Outcome:
-    return Outcome(**{**fields, "asked": [Asked(**it) for it in fields["asked"]]})
+    asked, bill = [Asked(**it) for it in fields["asked"]], Bill(**fields["bill"])
+    return Outcome(**{**fields, "asked": asked, "bill": bill})
 
 
 def _options() -> argparse.Namespace:

@@ -3,9 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.quality.bill import Bill
 from bench.quality.replay import POINTS, Outcome
-from bench.quality.systems import DROP_OLDEST, ENDLESS, OWN
+from bench.quality.systems import (
+    DEFAULT_THRESHOLD,
+    DROP_OLDEST,
+    ENDLESS,
+    OWN,
+    THRESHOLDS,
+    threshold_name,
+)
 
+OTHER_THRESHOLDS = tuple(map(threshold_name, THRESHOLDS))
 LEAST_RATIO = 1.5
 MOST_COST = 1.1
 
@@ -54,14 +63,36 @@ class Figures:
         return sum(it.side_queries for it in self.outcomes)
 
     @property
+    def orphans(self) -> int:
+        """How many calls or results were sent without the other."""
+        return sum(it.orphans for it in self.outcomes)
+
+    @property
+    def answered(self) -> int:
+        """How many requests were answered, at least one: figures are divided by it."""
+        return max(1, self.requests - self.refused)
+
+    @property
+    def bill(self) -> Bill:
+        """The parts of the bill for each answered request, and the breaks of all."""
+        bills = [it.bill for it in self.outcomes]
+        return Bill(
+            fresh=sum(it.fresh for it in bills) / self.answered,
+            again=sum(it.again for it in bills) / self.answered,
+            rewritten=sum(it.rewritten for it in bills) / self.answered,
+            asides=sum(it.asides for it in bills) / self.answered,
+            breaks=sum(it.breaks for it in bills),
+        )
+
+    @property
     def tokens(self) -> float:
         """Tokens read and written by side-queries, for each answered request."""
-        return sum(it.tokens for it in self.outcomes) / max(1, self.requests - self.refused)
+        return sum(it.tokens for it in self.outcomes) / self.answered
 
     @property
     def billed(self) -> float:
         """The same, with what a prefix cache serves at a tenth."""
-        return sum(it.billed for it in self.outcomes) / max(1, self.requests - self.refused)
+        return sum(it.billed for it in self.outcomes) / self.answered
 
 
 @dataclass(frozen=True)
@@ -91,7 +122,20 @@ class Group:
     @property
     def others(self) -> list[Figures]:
         """The systems that are not ours and have the same window."""
-        return [it for name, it in self.figures.items() if name not in (*OWN, ENDLESS)]
+        own = (*OWN, *OTHER_THRESHOLDS, ENDLESS)
+        return [it for name, it in self.figures.items() if name not in own]
+
+    @property
+    def compared(self) -> list[Figures]:
+        """The systems of the table, without other thresholds."""
+        return [it for name, it in self.figures.items() if name not in OTHER_THRESHOLDS]
+
+    @property
+    def thresholds(self) -> dict[float, Figures]:
+        """Chat-proxy by its threshold, in order; empty if only the default was measured."""
+        shares = sorted((*THRESHOLDS, DEFAULT_THRESHOLD))
+        found = {it: threshold_name(it) for it in shares if threshold_name(it) in self.figures}
+        return {it: self.figures[name] for it, name in found.items()} if len(found) > 1 else {}
 
     def cheapest(self) -> Figures | None:
         """Return who of the others bills least and refuses nothing."""
@@ -124,7 +168,7 @@ def verdicts(group: Group) -> list[str]:
 def _verdicts(name: str, group: Group) -> list[str]:
     own, base = group.figures[name], group.base
     best = max(group.others, key=Figures.known)
-    most = 1 / base.known() if base.known() else float("inf")
+    most = _most(base)
     of_base = own.known() * most
     lines = [
         (
@@ -147,3 +191,15 @@ def _verdicts(name: str, group: Group) -> list[str]:
 
 def _mark(holds: bool) -> str:
     return "holds:" if holds else "**missed**:"
+
+
+def holds_both(figures: Figures, group: Group) -> bool:
+    """Return whether a system keeps enough and costs little enough at the same time."""
+    cheapest = group.cheapest()
+    is_cheap = cheapest is not None and figures.billed <= MOST_COST * cheapest.billed
+    return is_cheap and figures.known() * _most(group.base) >= LEAST_RATIO
+
+
+def _most(base: Figures) -> float:
+    """Return how many times as much everything would be."""
+    return 1 / base.known() if base.known() else float("inf")

@@ -8,6 +8,7 @@ from bench.conversation.model import Call
 from bench.conversation.prompt import Json, Prompt, rendered, text_of
 from bench.conversation.replay import REFUSALS_TO_GIVE_UP, price
 from bench.conversation.senders import Sender
+from bench.quality.bill import Bill, bill_of
 from bench.quality.evidence import Evidence
 from bench.quality.recordings.session import Session
 from bench.quality.systems import Setting, System
@@ -46,6 +47,10 @@ class Outcome:
     """All that was read, and what side-queries wrote."""
     billed: float = 0.0
     """The same, with what a prefix cache serves at a tenth."""
+    bill: Bill = field(default_factory=Bill)
+    """The parts of what is billed."""
+    orphans: int = 0
+    """Calls without a result and results without a call in the prompts that the model got."""
     last_tokens: int = 0
 
 
@@ -120,3 +125,5 @@ def _add_up(outcome: Outcome, calls: Sequence[Call]) -> None:
     outcome.side_queries = len(side)
     outcome.tokens = sum(call.sent for call in calls) + sum(call.written for call in side)
     outcome.billed = price(list(calls))
+    outcome.bill = bill_of(calls)
+    outcome.orphans = sum(call.broken_pairs for call in calls)

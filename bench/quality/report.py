@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from bench.chart import Chart
-from bench.quality.figures import Figures, Group, groups_of, verdicts
+from bench.quality.figures import OTHER_THRESHOLDS, Figures, Group, groups_of, holds_both, verdicts
 from bench.quality.replay import POINTS, Outcome
 from bench.quality.systems import ENDLESS, OWN
 
 INTRODUCTION = """\
 # What stays known of recorded conversations
 
-Written by `python -m bench.quality --data DIALOGUES --data TRAJECTORIES --limit 6 --write`. With
+Written by `python -m bench.quality --data DIALOGUES --data TRAJECTORIES --write`. With
 `--systems NAME` some systems are measured again, and the others keep their figures.
 
 Recorded dialogues with questions (LoCoMo's format) and runs of an agent with tools (tau-bench's
@@ -20,7 +20,8 @@ turn that is evidence (a word is rare if at most one turn in two hundred has it)
 word for word. The prompt is looked at, no answer is judged. A refused request knows nothing.
 
 Runs of agents have no questions of their own. There each message of the user with a number in it
-and each call that changes something (its name and arguments) must stay known.
+and each call that changes something (its name and arguments) must stay known. Several runs are
+joined to one session, as if one agent had served one customer after the other.
 
 * **no proxy, endless window**: what everything would cost. No competitor.
 * **drop oldest**: the client drops its oldest messages until the rest fills the whole window. It
@@ -30,7 +31,8 @@ and each call that changes something (its name and arguments) must stay known.
 * **headroom**: its proxy in mode `token`; its machine-learned compressor is a download and
   absent.
 * **LiteLLM, compaction**: its `compact_20260112` on `/v1/messages`. It refuses a trigger below
-  50,000 tokens (400: "must be at least 50000 tokens"), so it cannot act in these windows.
+  50,000 tokens (400: "must be at least 50000 tokens"), so it cannot act in these windows. The
+  version is the newest that installs here: later ones need a `certifi` that PyPI did not have.
 * **agentic-api, compaction**: the vLLM project's gateway, `context_management` of the Responses
   API at 80 % of the usable window, conversation kept by the gateway. It keeps every message of
   the user and replaces the rest by a summary.
@@ -40,6 +42,7 @@ and each call that changes something (its name and arguments) must stay known.
   that ask for a summary get it from the first of these stand-ins, at most an eighth of the window
   long.
 
+**orphans**: calls without their result and results without their call, in all prompts.
 **waited**: requests that reached the model only after a summary was answered; on a busy machine one
 that nobody waited for may count too. **tokens**: all that was read and
 what side-queries wrote, for each answered request; **billed**: the same with what a prefix cache
@@ -54,10 +57,33 @@ _COLUMNS = (
     "x drop oldest",
     "word for word",
     "refused",
+    "orphans",
     "waited",
     "side-queries",
     "tokens per answer",
     "billed per answer",
+)
+_BILL = (
+    "system",
+    "new text",
+    "read again, at a tenth",
+    "rewritten behind a break",
+    "side-queries",
+    "all",
+    "breaks",
+)
+_TRADE = """\
+`CHAT_PROXY_BUDGET_THRESHOLD` is the share of the usable window at which a prompt is compacted.
+What is kept is read again with every request: more evidence costs more, whoever keeps it. Wanted
+are 1.5 x what dropping the oldest keeps at 1.1 x the bill of the cheapest that refuses nothing."""
+_TRADE_COLUMNS = (
+    "threshold",
+    "known at the end",
+    "x drop oldest",
+    "mean over the second half",
+    "side-queries",
+    "billed per answer",
+    "x cheapest",
 )
 
 
@@ -83,10 +109,46 @@ def _lines(
         yield f"\n## {_title(group)}\n"
         yield f"{group.sessions} sessions, {group.questions} questions at the end.\n"
         yield f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
-        yield from (_row(it, group) for it in group.figures.values())
+        yield from (_row(it, group) for it in group.compared)
         yield f"\n![known over the session]({_file(group)}.svg)\n"
         yield from (f"* {line}" for line in verdicts(group))
+        yield from _bills(group)
+        yield from _thresholds(group)
     yield ""
+
+
+def _bills(group: Group) -> Iterator[str]:
+    """Yield what the bills are made of, of those who refuse nothing."""
+    yield f"\nThe bill per answer, of those who refuse nothing:\n\n| {' | '.join(_BILL)} |"
+    yield f"|{'---|' * len(_BILL)}"
+    for it in group.compared:
+        if not it.refused:
+            bill = it.bill
+            parts = (bill.fresh, bill.again, bill.rewritten, bill.asides, bill.total)
+            cells = (f"{part:,.0f}" for part in parts)
+            yield f"| {it.system} | {' | '.join(cells)} | {bill.breaks} |"
+
+
+def _thresholds(group: Group) -> Iterator[str]:
+    """Yield what other thresholds keep and cost."""
+    cheapest = group.cheapest()
+    if cheapest is None or not group.thresholds:
+        return
+    yield f"\n### What the threshold trades\n\n{_TRADE}\n\n| {' | '.join(_TRADE_COLUMNS)} |"
+    yield f"|{'---|' * len(_TRADE_COLUMNS)}"
+    for share, it in group.thresholds.items():
+        cells = (
+            f"{share}",
+            f"{it.known():.1%}",
+            _ratio(it.known(), group.base.known()),
+            f"{it.mean_known:.1%}",
+            f"{it.side_queries}",
+            f"{it.billed:,.0f}",
+            _ratio(it.billed, cheapest.billed),
+        )
+        yield f"| {' | '.join(cells)} |"
+    both = [f"{share}" for share, it in group.thresholds.items() if holds_both(it, group)]
+    yield f"\nThresholds that hold both: {', '.join(both) or 'none'}."
 
 
 def _title(group: Group) -> str:
@@ -109,6 +171,7 @@ def _row(figures: Figures, group: Group) -> str:
         _ratio(figures.mean_known, base.mean_known),
         f"{figures.verbatim:.1%}",
         f"{figures.refused} of {figures.requests}",
+        f"{figures.orphans}",
         f"{figures.waited}",
         f"{figures.side_queries}",
         f"{figures.tokens:,.0f}",
@@ -125,7 +188,7 @@ def _chart(group: Group) -> Chart:
     lines = {
         name: [(100 * share, 100 * it.known(point)) for point, share in enumerate(POINTS)]
         for name, it in group.figures.items()
-        if name != ENDLESS
+        if name not in (ENDLESS, *OTHER_THRESHOLDS)
     }
     x_label, y_label = "% of the session sent", "% of the questions with their evidence"
     return Chart(_title(group), x_label, y_label, lines, is_linear=True)

@@ -1,6 +1,6 @@
 """What stands between a recorded conversation and the model: nothing, a trim, us, or a peer."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,17 +23,13 @@ from bench.conversation.senders import (
 from bench.conversation.sessions import MODEL
 from bench.conversation.summarisers.extractive import extract, extract_tersely
 from bench.conversation.systems import Launcher, served
-from bench.peers import (
+from bench.peers.agentic_api import (
     AGENTIC_API_VERSION,
-    HEADROOM_VERSION,
-    LITELLM_VERSION,
     install_agentic_api,
-    install_headroom,
-    install_litellm,
     launch_agentic_api,
-    launch_headroom,
-    launch_litellm,
 )
+from bench.peers.headroom import HEADROOM_VERSION, install_headroom, launch_headroom
+from bench.peers.litellm import LITELLM_VERSION, install_litellm, launch_litellm
 from bench.quality.gateways import ThroughMessages, ThroughResponses
 from bench.servers import Launch
 from chat_proxy import __version__
@@ -46,6 +42,9 @@ CHAT_PROXY, EXTRACTIVE, NO_MODEL = (
     "chat-proxy, no model",
 )
 OWN = (CHAT_PROXY, EXTRACTIVE, NO_MODEL)
+THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.9)
+"""Other values of `BUDGET_THRESHOLD`: what they cost and keep."""
+DEFAULT_THRESHOLD = 0.8
 # A summary in the background is not ready before the chat request arrives, unless this is over.
 SECONDS_TO_SUMMARISE = 0.5
 
@@ -122,8 +121,9 @@ def _behind_agentic_api() -> Open:
     return partial(_behind, launch_agentic_api, ThroughResponses, extract_tersely)
 
 
-def _behind_chat_proxy(summarise: Summarise) -> Open:
-    return partial(_behind, launch_chat_proxy, ThroughProxy, summarise)
+def _behind_chat_proxy(summarise: Summarise, settings: Mapping[str, str] | None = None) -> Open:
+    launch = partial(launch_chat_proxy, settings=settings)
+    return partial(_behind, launch, ThroughProxy, summarise)
 
 
 def systems() -> Iterator[System]:
@@ -138,3 +138,16 @@ def systems() -> Iterator[System]:
     yield System(CHAT_PROXY, _behind_chat_proxy(extract_tersely), __version__)
     yield System(EXTRACTIVE, _behind_chat_proxy(extract), __version__)
     yield System(NO_MODEL, _behind_chat_proxy(no_summary), __version__)
+
+
+def with_thresholds() -> Iterator[System]:
+    """Yield chat-proxy with other thresholds, which are compared with each other alone."""
+    for share in THRESHOLDS:
+        settings = {"CHAT_PROXY_BUDGET_THRESHOLD": str(share)}
+        behind = _behind_chat_proxy(extract_tersely, settings)
+        yield System(threshold_name(share), behind, __version__)
+
+
+def threshold_name(share: float) -> str:
+    """Return the name of chat-proxy with a threshold."""
+    return CHAT_PROXY if share == DEFAULT_THRESHOLD else f"{CHAT_PROXY}, threshold {share}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import orjson
 import uvloop
 
-from bench.fake_upstream import Caller
+from bench.traffic.fake_upstream import Caller
 from bench.waits.histories import MODEL, Json
 from chat_proxy.compaction.summary.prompt import PROGRESS, SECTIONS
 

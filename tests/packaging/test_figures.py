@@ -23,7 +23,7 @@ FIGURES = {
     },
     "CPU of a large request": {
         DEPLOY: r"\| 120 KB requests that continue earlier ones \| ([\d,]+) µs",
-        BENCHMARKS: rf"\| 120 KB request, 16 connections \| {OURS}",
+        BENCHMARKS: rf"\| 120 KB request[^|]*, 16 connections \| {OURS}",
     },
     "CPU of a stream": {
         DEPLOY: r"\| streams of 100 chunks \| ([\d,]+) µs",

@@ -1,9 +1,18 @@
 import pytest
 
+from bench.quality.bill import Bill
 from bench.quality.figures import groups_of, verdicts
 from bench.quality.replay import POINTS, Asked, Outcome
 from bench.quality.report import charts, page
-from bench.quality.systems import CHAT_PROXY, DROP_OLDEST, ENDLESS, OWN_SUMMARY, systems
+from bench.quality.systems import (
+    CHAT_PROXY,
+    DROP_OLDEST,
+    ENDLESS,
+    OWN_SUMMARY,
+    systems,
+    threshold_name,
+    with_thresholds,
+)
 
 
 def test_shares_are_over_all_questions_of_all_sessions() -> None:
@@ -57,6 +66,40 @@ def test_who_refuses_is_not_the_cheapest() -> None:
     assert group.cheapest() is group.figures[DROP_OLDEST]
 
 
+def test_the_parts_of_a_bill_are_shown_for_those_who_refuse_nothing() -> None:
+    outcomes = _three()
+    outcomes[1].refused = 1
+    outcomes[2].bill = Bill(fresh=300, again=500, rewritten=100, asides=100, breaks=3)
+
+    written = page(outcomes, {}, {})
+
+    assert "| chat-proxy | 30 | 50 | 10 | 10 | 100 | 3 |" in written
+    assert f"| {OWN_SUMMARY} | 0 | 0 |" not in written
+
+
+def test_calls_without_results_are_counted() -> None:
+    outcomes = _three()
+    outcomes[2].orphans = 7
+
+    assert "| 0 of 10 | 7 | 0 |" in page(outcomes, {}, {})
+
+
+def test_other_thresholds_are_compared_with_the_cheapest_and_with_dropping() -> None:
+    cheap = _outcome(threshold_name(0.5), Asked(10, 5, 0))
+    cheap.billed = 60.0
+
+    written = page([*_three(), cheap], {}, {})
+
+    assert "| 0.5 | 50.0% | 1.25 | 50.0% | 0 | 6 | 0.60 |" in written
+    assert "| 0.8 | 60.0% | 1.50 | 60.0% | 0 | 10 | 1.00 |" in written
+    assert "Thresholds that hold both: 0.8." in written
+    assert "threshold 0.5 keeps" not in written
+
+
+def test_without_other_thresholds_there_is_no_trade() -> None:
+    assert "What the threshold trades" not in page(_three(), {}, {})
+
+
 def test_there_is_a_plot_for_each_group_without_the_endless_window() -> None:
     outcomes = [*_three(), _outcome(ENDLESS, Asked(10, 10, 10))]
 
@@ -69,7 +112,7 @@ def test_there_is_a_plot_for_each_group_without_the_endless_window() -> None:
 
 
 def test_systems_have_names_of_their_own() -> None:
-    names = [system.name for system in systems()]
+    names = [system.name for system in (*systems(), *with_thresholds())]
 
     assert len(names) == len(set(names))
 

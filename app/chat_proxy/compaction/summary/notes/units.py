@@ -24,6 +24,7 @@ from chat_proxy.compaction.media_notes import (
     part_of,
     said_after,
 )
+from chat_proxy.compaction.summary.notes.arguments import details_behind
 from chat_proxy.compaction.summary.notes.demands import demands_in
 from chat_proxy.compaction.summary.notes.telegraphic import sentences_of, telegraphic
 from chat_proxy.compaction.summary.sanitise import sanitised
@@ -185,6 +186,8 @@ def _result_units(number: int, text: str, call: ResultCall) -> Iterator[Unit]:
     status = exit_status(inner)
     facts = f"{len(text):,} chars" + (f"; exit {status}" if status else "")
     shown = shown_call(call._replace(arguments=without_keys(call.arguments[:MAX_TEXT_CHARS])))
+    if details := details_behind(shown, call):
+        shown = f"{shown} {details}"
     yield Unit(number, "call", f"{shown} → {facts}", 2.0)
     is_file = reads_files(call.tool)
     for line in _clean(inner).splitlines():

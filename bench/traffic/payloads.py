@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import count, islice
 from typing import Any
 
 import orjson
@@ -17,7 +18,9 @@ BYTES_PER_TOKEN = 4
 LEAST_SHARE_RELAYED = 0.8
 
 _SERIAL_MARK = b"@@@@@@@@@@@@"
-_LARGE_BYTES = 120_000
+_ENDING = b"]}"
+TURNS = 36
+"""The turns of a growing conversation, about 6.5 KB each."""
 _SENTENCE = (
     "the connection pool keeps a request open until server answers or client leaves and every "
     "retry is counted once because timeout of upstream belongs to caller while queue drains "
@@ -36,21 +39,65 @@ class Payload:
     tail: bytes
     streamed: bool
 
-    def numbered(self, serial: int) -> bytes:
-        """Return the body with this serial number; its length is always the same."""
-        return b"%s%012d%s" % (self.head, serial % 10**12, self.tail)
-
-    @property
-    def length(self) -> int:
-        """The bytes of every body."""
-        return len(self.head) + len(_SERIAL_MARK) + len(self.tail)
+    def body(self, connection: int, serial: int) -> bytes:  # noqa: ARG002
+        """Return the body with this serial number, whatever the connection."""
+        return b"%s%s%s" % (self.head, number_of(serial), self.tail)
 
 
-def payload(kind: str) -> Payload:
-    """Return the request of a scenario: small, large or stream."""
+class GrowingChats:
+    """A conversation for each connection that grows by one turn with each request.
+
+    It ends at about 240 KB, and the connection begins another one. The first conversations begin
+    at different lengths, so that a burst of any length has requests of 120 KB on average. Every
+    message is new to the proxies: it has the number of its conversation.
+    """
+
+    streamed = False
+
+    def __init__(self, connections: int) -> None:
+        self._connections = connections
+        self._opening, self._turns, self._ending = _pieces()
+        self._said: dict[int, list[bytes]] = {}
+        self._numbers: dict[int, bytes] = {}
+
+    def body(self, connection: int, serial: int) -> bytes:
+        """Return the next request of a connection's conversation."""
+        said = self._said.get(connection)
+        if said is None:
+            past = len(self._turns) * connection // self._connections
+            said = self._begun(connection, serial, past)
+        elif len(said) == len(self._turns):
+            said = self._begun(connection, serial, 0)
+        else:
+            self._say(said, self._numbers[connection])
+        question, _ = self._turns[len(said) - 1]
+        asked = question.replace(_SERIAL_MARK, self._numbers[connection])
+        return b"".join([*said, asked, self._ending])
+
+    def _begun(self, connection: int, serial: int, turns: int) -> list[bytes]:
+        number = self._numbers[connection] = number_of(serial)
+        said = self._said[connection] = [self._opening.replace(_SERIAL_MARK, number)]
+        for _ in range(turns):
+            self._say(said, number)
+        return said
+
+    def _say(self, said: list[bytes], number: bytes) -> None:
+        question, work = self._turns[len(said) - 1]
+        said.append((question + work).replace(_SERIAL_MARK, number))
+
+
+def number_of(serial: int) -> bytes:
+    """Return a serial number in the text of a request; its length is always the same."""
+    return b"%012d" % (serial % 10**12)
+
+
+def payload(kind: str, connections: int = 1) -> Payload | GrowingChats:
+    """Return the requests of a scenario: small, growing or stream."""
+    if kind == "growing":
+        return GrowingChats(connections)
     words = random.Random(kind)  # the same text in every run and every process
     streamed = kind == "stream"
-    messages = _long_chat(words) if kind == "large" else _short_chat(words)
+    messages = _short_chat(words)
     body: Json = {"model": MODEL, "messages": messages, "temperature": 0.7, "max_tokens": 512}
     if streamed:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -144,25 +191,35 @@ def _short_chat(words: random.Random) -> list[Json]:
     ]
 
 
-def _long_chat(words: random.Random) -> list[Json]:
-    """Return an agent's history: questions, tool calls, their results, and answers."""
-    messages = [{"role": "system", "content": _prose(words, 5_000)}]
-    turns = _turns(words)
-    while len(orjson.dumps(messages)) < _LARGE_BYTES:
-        messages += next(turns)
-    last = f"{_prose(words, 300)} (request {_SERIAL_MARK.decode()})"
-    return [*messages, {"role": "user", "content": last}]
+@cache
+def _pieces() -> tuple[bytes, list[tuple[bytes, bytes]], bytes]:
+    """Return the opening of a body, for each turn its question and the work on it, and the end."""
+    words = random.Random("growing")
+    mark = _SERIAL_MARK.decode()
+    system = {"role": "system", "content": f"{_prose(words, 5_000)} (session {mark})"}
+    body: Json = {"model": MODEL, "temperature": 0.7, "max_tokens": 512, "messages": [system]}
+    opening = orjson.dumps(body).removesuffix(_ENDING)
+    turns = []
+    for question, *work in islice(_turns(words), TURNS):
+        asked, done = (orjson.dumps(it)[1:-1] for it in ([question], work))
+        turns.append((b"," + asked, b"," + done))
+    return opening, turns, _ENDING
 
 
 def _turns(words: random.Random) -> Iterator[list[Json]]:
-    for number in range(1_000):
+    mark = _SERIAL_MARK.decode()
+    for number in count():
         function = {"name": "read_file", "arguments": f'{{"path": "src/part_{number}.py"}}'}
         call = {"id": f"call_{number}", "type": "function", "function": function}
         yield [
-            {"role": "user", "content": _prose(words, 300)},
+            {"role": "user", "content": f"{_prose(words, 300)} ({mark})"},
             {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"call_{number}", "content": _code(words, 5_000)},
-            {"role": "assistant", "content": _prose(words, 700)},
+            {
+                "role": "tool",
+                "tool_call_id": f"call_{number}",
+                "content": f"# {mark}\n{_code(words, 5_000)}",
+            },
+            {"role": "assistant", "content": f"{_prose(words, 700)} ({mark})"},
         ]
 
 

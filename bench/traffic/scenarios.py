@@ -21,7 +21,7 @@ class Scenario:
 ALONE = Scenario("small, 1 connection", "small", 1, 1.2, 200)
 SMALL = Scenario("small, 16 connections", "small", 16, 1.5, 320)
 CROWD = Scenario("small, 256 connections", "small", 256, 1.5, 512)
-LARGE = Scenario("120 KB, 16 connections", "large", 16, 1.5, 160)
+LARGE = Scenario("120 KB, growing, 16 conn.", "growing", 16, 1.5, 160)
 STREAM = Scenario("100-chunk stream, 16 conn.", "stream", 16, 2.0, 64)
 
 ALL = (ALONE, SMALL, CROWD, LARGE, STREAM)

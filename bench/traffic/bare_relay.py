@@ -1,7 +1,7 @@
 """The floor of Python: the smallest honest streaming relay on uvicorn and aiohttp.
 
-`python -m bench.bare_relay PORT UPSTREAM_URL`. It reads the request whole, as chat-proxy must,
-and does nothing else: no routing, no limits, no counting, no watch for disconnects.
+`python -m bench.traffic.bare_relay PORT UPSTREAM_URL`. It reads the request whole, as chat-proxy
+must, and does nothing else: no routing, no limits, no counting, no watch for disconnects.
 """
 
 import sys

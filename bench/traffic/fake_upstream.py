@@ -1,4 +1,4 @@
-"""A model server that costs next to nothing: `python -m bench.fake_upstream PORT`."""
+"""A model server that costs next to nothing: `python -m bench.traffic.fake_upstream PORT`."""
 
 import asyncio
 import gc
@@ -9,7 +9,7 @@ from typing import cast
 import httptools
 import uvloop
 
-from bench.payloads import answer, answer_events, models
+from bench.traffic.payloads import answer, answer_events, models
 
 # Long enough that no contender finds two events of a stream in one read.
 SECONDS_BETWEEN_EVENTS = 0.002

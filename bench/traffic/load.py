@@ -1,4 +1,4 @@
-"""The load generator, one process for each burst: `python -m bench.load`.
+"""The load generator, one process for each burst: `python -m bench.traffic.load`.
 
 It reads a job as a line of JSON, opens and warms the connections, says "ready", waits for a line,
 runs the burst, and writes the outcome as a line of JSON.
@@ -17,7 +17,7 @@ import httptools
 import orjson
 import uvloop
 
-from bench.payloads import complaint_about, payload
+from bench.traffic.payloads import complaint_about, payload
 
 LONGEST_BURST_SECONDS = 120
 
@@ -50,8 +50,8 @@ class Burst:
     """The requests of one burst, shared out to the connections as they become free."""
 
     def __init__(self, job: Job) -> None:
-        self.payload = payload(job.kind)
-        self.head = _request_head(job.headers, self.payload.length)
+        self.payload = payload(job.kind, job.connections)
+        self.head = _request_head(job.headers)
         self.errors: Counter[str] = Counter()
         self.reads = 0
         self._job = job
@@ -94,19 +94,19 @@ class Burst:
         except TimeoutError:
             self.errors[f"{self._busy} connections without an answer"] += 1
 
-    def next_request(self) -> bytes | None:
-        """Return the next request, or None when the burst is over."""
+    def next_body(self, connection: int) -> bytes | None:
+        """Return the body of a connection's next request, or None when the burst is over."""
         if self._begun >= self._requests_wanted and time.perf_counter() >= self._deadline:
             return None
         self._begun += 1
-        return self.head + self.payload.numbered(next(self._serials))
+        return self.payload.body(connection, next(self._serials))
 
-    def answered(self, latency: float, status: int, body: bytes) -> None:
+    def answered(self, latency: float, status: int, body: bytes, sent_bytes: int) -> None:
         """Note an answer and what is wrong with it."""
         self._latencies.append(latency)
         if status != 200:
             self.errors[f"status {status}: {body[:200]!r}"] += 1
-        elif complaint := complaint_about(body, self.payload.streamed, self.payload.length):
+        elif complaint := complaint_about(body, self.payload.streamed, sent_bytes):
             self.errors[complaint] += 1
 
     def freed(self) -> None:
@@ -119,8 +119,10 @@ class Burst:
 class Client(asyncio.Protocol):
     """One kept-alive connection; httptools calls its `on_…` methods."""
 
-    def __init__(self, burst: Burst) -> None:
+    def __init__(self, burst: Burst, number: int) -> None:
         self._burst = burst
+        self._number = number
+        self._sent_bytes = 0
         self._parser = httptools.HttpResponseParser(self)
         self._body: list[bytes] = []
         self._began = 0.0
@@ -142,10 +144,11 @@ class Client(asyncio.Protocol):
         if self._transport.is_closing():
             self._burst.errors["connection closed between two requests"] += 1
             return self._burst.freed()
-        request = self._burst.next_request()
-        if request is None:
+        body = self._burst.next_body(self._number)
+        if body is None:
             return self._burst.freed()
-        self._waiting = True
+        self._waiting, self._sent_bytes = True, len(body)
+        request = b"%s%d\r\n\r\n%s" % (self._burst.head, len(body), body)
         self._began = time.perf_counter()
         return self._transport.write(request)
 
@@ -162,22 +165,23 @@ class Client(asyncio.Protocol):
         """Hand the answer in and go on."""
         latency = time.perf_counter() - self._began
         body, self._body, self._waiting = b"".join(self._body), [], False
-        self._burst.answered(latency, self._parser.get_status_code(), body)
+        self._burst.answered(latency, self._parser.get_status_code(), body, self._sent_bytes)
         self.go_on()
 
 
-def _request_head(headers: dict[str, str], length: int) -> bytes:
+def _request_head(headers: dict[str, str]) -> bytes:
+    """Return the head of every request, up to the length of its body."""
     lines = ["POST /v1/chat/completions HTTP/1.1", "host: 127.0.0.1"]
     lines += ["content-type: application/json", "accept: */*"]
     all_headers = {"authorization": "Bearer sk-bench", **headers}
     lines += [f"{name}: {value}" for name, value in all_headers.items()]
-    return "\r\n".join([*lines, f"content-length: {length}", "", ""]).encode()
+    return "\r\n".join([*lines, "content-length: "]).encode()
 
 
 async def run(job: Job) -> Outcome:
     """Open the connections, wait for the word, and run the burst."""
     loop, burst = asyncio.get_running_loop(), Burst(job)
-    clients = [Client(burst) for _ in range(job.connections)]
+    clients = [Client(burst, number) for number in range(job.connections)]
     for client in clients:
         await loop.create_connection(lambda c=client: c, "127.0.0.1", job.port)  # type: ignore[misc]
     await burst.warm(clients)
