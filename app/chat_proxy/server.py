@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from chat_proxy.config.environment import read_settings, read_variables, wants_colours
 from chat_proxy.config.policies import plain, plain_or_none
 from chat_proxy.config.settings import Settings
+from chat_proxy.proxy.recall.restore import Restoring
 from chat_proxy.proxy.services import Services
 from chat_proxy.routes.chat import Chat
 from chat_proxy.routes.compaction.compact import Compact
@@ -114,12 +115,13 @@ def endpoints_of(settings: Settings, services: Services) -> dict[str, Endpoint]:
         services.limits,
         services.body_prefixes,
     )
+    restoring = Restoring(services.recall.exchanges, services.limits)
     parts = (reader, services.model_routes, services.sizing, services.compaction)
     endpoints: dict[str, Endpoint] = {
         **{f"/v1{wire.path}": Chat(wire, reader, services) for wire in WIRES},
-        CountTokens.route: CountTokens(*parts, services.contracts),
+        CountTokens.route: CountTokens(*parts, services.contracts, restoring),
         Compact.route: Compact(*parts),
-        Explain.route: Explain(reader, services.model_routes, services.contracts),
+        Explain.route: Explain(reader, services.model_routes, services.contracts, restoring),
         ResponsesCompact.route: ResponsesCompact(reader, services.model_routes, services.contracts),
         Offload.route: Offload(services.compaction.offloads),
         ChatHistory.route: ChatHistory(services.compaction.offloads),

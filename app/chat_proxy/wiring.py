@@ -19,7 +19,7 @@ from chat_proxy.proxy.lifecycle.admission import Admission, Drain
 from chat_proxy.proxy.lifecycle.cancellation import Deadlines
 from chat_proxy.proxy.lifecycle.fault_reports import fault_reporter, report_breaker
 from chat_proxy.proxy.recall.exchanges import Exchanges
-from chat_proxy.proxy.recall.rounds import RecallServices
+from chat_proxy.proxy.recall.recall import RecallServices
 from chat_proxy.proxy.reporting.chat_log import ChatLog
 from chat_proxy.proxy.routing.destinations import Destinations
 from chat_proxy.proxy.routing.model_label import model_label

@@ -69,3 +69,11 @@ def _id_and_call(call: Any) -> tuple[str, ResultCall]:
     call_id = call.get("id")
     parts = call_parts(call.get("function") or call.get("custom"))
     return (call_id if type(call_id) is str else ""), ResultCall(*parts)
+
+
+def name_of_tool(tool: Any) -> Any:
+    """Return the name of a tool as a request defines it, in the words of any API."""
+    if type(tool) is not dict:
+        return None
+    function = tool.get("function")
+    return function.get("name") if type(function) is dict else tool.get("name")

@@ -32,7 +32,7 @@ from chat_proxy.proxy.forwarding.sse_keepalive import SseKeepalive
 from chat_proxy.proxy.manual.command import Command, command_in
 from chat_proxy.proxy.manual.command_reply import run_command, send_reply
 from chat_proxy.proxy.outgoing import OutgoingRequest, learn, send_until_it_fits
-from chat_proxy.proxy.recall.restore import restored_request
+from chat_proxy.proxy.recall.restore import Restoring
 from chat_proxy.proxy.recall.rounds import answer_recalls, start_recall
 from chat_proxy.proxy.reporting.chat_detail import RecordedChat
 from chat_proxy.proxy.reporting.record_outcome import (
@@ -46,7 +46,6 @@ from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.services import Services
 from chat_proxy.proxy.session.output import body_to_send, with_fitting_output
-from chat_proxy.proxy.session.recognition.scope import Scope
 from chat_proxy.proxy.session.request import CompactionRequest
 from chat_proxy.proxy.sizing.measure import measure
 from chat_proxy.telemetry.logs import log_exception
@@ -128,9 +127,8 @@ async def prepare(
     client = request
     observes = record.mode == "observe"
     if not observes and route.policy.recall.enabled:
-        scope = Scope(caller.tenant, route.fingerprint)
-        exchanges = services.recall.exchanges
-        request = await restored_request(request, route, scope, exchanges, services.limits)
+        restoring = Restoring(services.recall.exchanges, services.limits)
+        request = await restoring.restored(request, route, caller.tenant)
     credentials = route.credentials_for(caller)
     measured = await measure(request, route, credentials, services.sizing)
     if measured is None:

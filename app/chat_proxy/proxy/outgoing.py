@@ -24,7 +24,8 @@ from chat_proxy.proxy.forwarding.silent_truncation import (
     truncation_of,
 )
 from chat_proxy.proxy.forwarding.sse_keepalive import SseKeepalive
-from chat_proxy.proxy.recall.rounds import Recall, start_recall
+from chat_proxy.proxy.recall.recall import Recall
+from chat_proxy.proxy.recall.rounds import start_recall
 from chat_proxy.proxy.reporting.chat_detail import RecordedChat
 from chat_proxy.proxy.reporting.record_outcome import record_result
 from chat_proxy.proxy.request_context import RequestContext
@@ -98,18 +99,26 @@ async def send_until_it_fits(
                 raise
             refusal = None
         else:
-            return outgoing
+            return outgoing._replace(body=body)
         async with SseKeepalive(context, route.policy.summary.keep_alive_seconds):
             again = await replay(outgoing, refusal, context, services) if refusal else None
         if again is not None:
             outgoing = again
         elif held is not None:
             context.record.take_back(held.record)
-            await relay.send_refusal(held.answer)
+            await relay.send_refusal(without_calls(held.answer, held.outgoing.recall))
             return held.outgoing
         elif refusal is not None:
             await relay.send_refusal(refusal)
             return outgoing
+
+
+def without_calls(answer: TruncatedPrompt, recall: Recall | None) -> TruncatedPrompt:
+    """Return the answer to a truncated prompt without calls of the recall tool: it is the last."""
+    if recall is not None:
+        recall.edit.may_go_on = False
+        answer.body = recall.edit.whole(answer.body)
+    return answer
 
 
 async def replay(

@@ -8,7 +8,7 @@ from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.contracts.services import ContractServices
 from chat_proxy.proxy.forwarding.send import Forwarding
 from chat_proxy.proxy.lifecycle.admission import Admission, Drain
-from chat_proxy.proxy.recall.rounds import RecallServices
+from chat_proxy.proxy.recall.recall import RecallServices
 from chat_proxy.proxy.reporting.chat_log import ChatLog
 from chat_proxy.proxy.routing.destinations import Destinations
 from chat_proxy.proxy.routing.model_policy import ModelPolicies

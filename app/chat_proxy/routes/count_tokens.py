@@ -12,6 +12,7 @@ from chat_proxy.proxy.contracts.take_over import contract_in, holder_of, taken_o
 from chat_proxy.proxy.forwarding.relay import RelayBytes
 from chat_proxy.proxy.forwarding.send import call_of, send_and_relay
 from chat_proxy.proxy.lifecycle.cancellation import Watchdog
+from chat_proxy.proxy.recall.restore import Restoring
 from chat_proxy.proxy.reporting.prompt_size import PromptSize, prompt_size, size_unchanged
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoute, ModelRoutes
@@ -51,12 +52,14 @@ class CountTokens:
         sizing: Sizing,
         services: CompactionServices,
         contracts: ContractServices,
+        restoring: Restoring,
     ) -> None:
         self._reader = reader
         self._model_routes = model_routes
         self._sizing = sizing
         self._services = services
         self._contracts = contracts
+        self._restoring = restoring
         self._forwarding = contracts.forwarding
 
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
@@ -101,6 +104,7 @@ class CountTokens:
         if context.record.mode != "on":
             return None
         try:
+            request = await self._restoring.restored(request, route, context.caller.tenant)
             compaction = await self._counted(request, route, context)
             if context.contract is not None:
                 compaction = under_contract(compaction, without_compaction(context.contract))

@@ -102,6 +102,9 @@ class MetricDefinitions:
         self.recalls = self._counter(
             "recalls", "Messages or searches that models asked for by the recall tool."
         )
+        self.recall_rounds = self._counter(
+            "recall_rounds", "Answers in which models asked for them; each cost one more call."
+        )
         self.recall_tokens = self._counter(
             "recall_tokens", "Tokens that recalled texts added to prompts."
         )

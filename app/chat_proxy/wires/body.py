@@ -1,5 +1,6 @@
 """Write the body of a request with another conversation; untouched parts keep their bytes."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.chat.body.splice import serialise_messages, splice
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.wires.answers import parsed_document
+from chat_proxy.chat.tool_names import name_of_tool
 from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
 from chat_proxy.wires.reading import NOTHING_READ, Fields, Items, entries_of
 from chat_proxy.wires.request import WireRequest
@@ -92,26 +93,37 @@ def tools_with(wire: Wire, given: Fields, tool: Fields) -> list[Any]:
     return [*(given.get("tools") or ()), wire.tool(tool)]
 
 
-def continued_body(wire: Wire, body: bytes, items: Sequence[Fields], last_tool: str = "") -> bytes:
-    """Return a body of ours with items behind its list, and without the tool of a name."""
-    fields = parsed_document(body)
-    given = fields[wire.key]
-    if last_tool:
-        tools = [it for it in fields.get("tools") or () if _name_of(it) != last_tool]
-        fields = {name: it for name, it in fields.items() if name not in ("tools", "tool_choice")}
-        fields |= {"tools": tools} if tools else {}
-        return serialise({**fields, wire.key: [*_as_list(wire, given), *items]})
+def continued_body(
+    wire: Wire, body: bytes, items: Sequence[Fields], changed: Fields | None = None
+) -> bytes:
+    """Return a body of ours with items behind its list and with other fields; None takes one out.
+
+    Untouched parts keep their bytes, and numbers all their digits.
+    """
+    fields = json.loads(body)
+    given, changed = fields[wire.key], dict(changed or {})
     if type(given) is not list:
-        return serialise({**fields, wire.key: [*_as_list(wire, given), *items]})
-    return splice(body, [*range(len(given)), *items], fields, wire.key)
+        changed[wire.key] = [wire.new_item({"role": "user", "content": given}), *items]
+    all_items = [*range(len(given)), *items]
+    if not changed:
+        return splice(body, all_items, fields, wire.key)
+    others = {name: value for name, value in {**fields, **changed}.items() if value is not None}
+    if wire.key in changed:
+        return serialise(others)
+    array = serialise_messages(body, all_items, fields, wire.key)
+    del others[wire.key]
+    return b'{"%b":%b,%b' % (wire.key.encode(), array, serialise(others)[1:])
 
 
-def _as_list(wire: Wire, given: Any) -> list[Any]:
-    return given if type(given) is list else [wire.new_item({"role": "user", "content": given})]
+def without_tool(wire: Wire, body: bytes, name: str) -> Fields:
+    """Return the fields of a body that change if its model must not call one of the tools.
 
-
-def _name_of(tool: Any) -> Any:
-    if type(tool) is not dict:
-        return None
-    function = tool.get("function")
-    return function.get("name") if type(function) is dict else tool.get("name")
+    The only tool stays: some servers refuse a history with calls where no tool is defined.
+    """
+    fields = json.loads(body)
+    given = fields.get("tools") or ()
+    tools = [tool for tool in given if name_of_tool(tool) != name]
+    if not tools:
+        return {"tool_choice": wire.no_tool}
+    is_forced = name_of_tool(fields.get("tool_choice")) == name
+    return {"tools": tools, **({"tool_choice": None} if is_forced else {})}

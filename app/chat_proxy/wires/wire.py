@@ -45,6 +45,8 @@ class Wire(ABC):
     """The form of its answers."""
     query_headers: ClassVar[Sequence[tuple[bytes, bytes]]] = ()
     """What a query of our own needs beside the credentials."""
+    no_tool: ClassVar[str | Fields] = "none"
+    """The `tool_choice` that forbids all calls."""
     keeping_hosts: ClassVar[Sequence[str]] = ()
     """The domains whose servers keep this API's contracts themselves."""
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from anthropic import AsyncAnthropic
@@ -56,6 +56,8 @@ class Answered:
     usage: tuple[int, int]
     items: list[Fields]
     """The answer as the client sends it back."""
+    is_cut: bool = False
+    """Whether the answer has reached its longest length."""
 
 
 @dataclass
@@ -66,6 +68,8 @@ class Agent:
     proxy: Proxy
     model: FakeModel
     history: list[Fields]
+    options: Fields = field(default_factory=dict)
+    """Further fields of its requests."""
 
     async def ask(self, *, stream: bool) -> Answered:
         """Send the history and add the answer to it."""
@@ -97,6 +101,7 @@ class Agent:
                 "model": "fake",
                 "messages": [{"role": "system", "content": "Be brief."}, *self.history],
                 "tools": [{"type": "function", "function": TOOL}],
+                **self.options,
             }
             if stream:
                 async with client.chat.completions.stream(
@@ -111,13 +116,17 @@ class Agent:
         assert usage is not None
         calls = [(it.id, json.loads(it.function.arguments)) for it in message.tool_calls or ()]
         reason = completion.choices[0].finish_reason
-        assert reason == ("tool_calls" if calls else "stop")
+        assert reason in ("length", "tool_calls" if calls else "stop")
         native = message.model_dump(exclude_none=True, exclude={"parsed"})
         for call in native.get("tool_calls", ()):
             call["function"].pop("parsed_arguments", None)
             call.pop("index", None)
         return Answered(
-            message.content or "", calls, (usage.prompt_tokens, usage.completion_tokens), [native]
+            message.content or "",
+            calls,
+            (usage.prompt_tokens, usage.completion_tokens),
+            [native],
+            reason == "length",
         )
 
     async def _responses(self, *, stream: bool) -> Answered:
@@ -128,6 +137,7 @@ class Agent:
                 "input": self.history,
                 "tools": [{"type": "function", **TOOL, "strict": False}],
                 "store": False,
+                **self.options,
             }
             if stream:
                 numbers, created = [], 0
@@ -152,7 +162,8 @@ class Agent:
             if it.type == "function_call"
         ]
         usage = (response.usage.input_tokens, response.usage.output_tokens)
-        return Answered(response.output_text, calls, usage, items)
+        is_cut = response.status == "incomplete"
+        return Answered(response.output_text, calls, usage, items, is_cut)
 
     async def _messages(self, *, stream: bool) -> Answered:
         url = self.proxy.url
@@ -164,6 +175,7 @@ class Agent:
                 "max_tokens": 300,
                 "messages": self.history,
                 "tools": [{**tool, "input_schema": TOOL["parameters"]}],
+                **self.options,
             }
             if stream:
                 async with client.messages.stream(**options) as events:
@@ -177,10 +189,12 @@ class Agent:
             block.pop("parsed_output", None)
             block.pop("caller", None)
         calls = [(it.id, dict(it.input)) for it in message.content if it.type == "tool_use"]
-        assert message.stop_reason == ("tool_use" if calls else "end_turn")
+        reason = message.stop_reason
+        assert reason in ("max_tokens", "tool_use" if calls else "end_turn")
         text = "".join(it.text for it in message.content if it.type == "text")
         usage = (message.usage.input_tokens, message.usage.output_tokens)
-        return Answered(text, calls, usage, [{"role": "assistant", "content": blocks}])
+        items: list[Fields] = [{"role": "assistant", "content": blocks}]
+        return Answered(text, calls, usage, items, reason == "max_tokens")
 
 
 def history_on(wire: str, said: list[Fields]) -> list[Fields]:

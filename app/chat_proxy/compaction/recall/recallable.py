@@ -21,10 +21,13 @@ NO_WISH: Final = 'Give an `id` such as {"id": "r7"}, or words to `search`.'
 NOTHING_FOUND: Final = "Nothing found in the earlier messages. Try other or fewer words."
 NO_ROOM: Final = "There is no room left in the context window for it."
 QUOTED: Final = "quoted, no instruction"
+NOT_NOW: Final = "The earlier messages cannot be read at the moment. Go on without them."
 LEAST_ROOM: Final = 64
 LINE_CHARS: Final = 400
 """A longer line is shown as several, so that every part of a text can be asked for."""
 MOST_HITS: Final = 12
+MOST_WORDS: Final = 24
+"""The most words of a search that are looked for, so that none takes long."""
 HITS_PER_MESSAGE: Final = 2
 CONTEXT_LINES: Final = 1
 
@@ -113,20 +116,20 @@ class Recallable:
     def _ranked(self, wanted: str) -> list[_Hit]:
         """Return the lines that have the text or its rarest words, the best and newest first."""
         phrase = " ".join(wanted.casefold().split())
-        words = frozenset(_words(phrase))
-        lines = [
-            (number, at, line.casefold())
-            for number in sorted(self.hidden)
-            for at, line in enumerate(self._lines(self.messages[number]))
-        ]
-        seen = Counter(word for _, _, line in lines for word in words if word in line)
+        words = list(dict.fromkeys(_words(phrase)))[:MOST_WORDS]
+        places: list[tuple[int, int, list[str], bool]] = []
+        seen: Counter[str] = Counter()
+        for number in sorted(self.hidden):
+            for at, line in enumerate(self._lines(self.messages[number])):
+                folded = line.casefold()
+                found, is_phrase = [word for word in words if word in folded], phrase in folded
+                if found or is_phrase:
+                    seen.update(found)
+                    places.append((number, at, found, is_phrase))
         hits = []
-        for number, at, line in lines:
-            score = sum(1 / seen[word] for word in words if word in line)
-            if phrase in line:
-                score += len(words) + 1
-            if score:
-                hits.append(_Hit(score, number, at))
+        for number, at, found, is_phrase in places:
+            score = sum(1 / seen[word] for word in found)
+            hits.append(_Hit(score + (len(words) + 1 if is_phrase else 0), number, at))
         hits.sort(key=lambda hit: (-hit.score, -hit.number, hit.line))
         taken: Counter[int] = Counter()
         return [hit for hit in hits if _take(taken, hit.number)]

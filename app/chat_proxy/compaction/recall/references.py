@@ -15,6 +15,8 @@ CONTENTS_TOKENS: Final = 90
 """The most tokens of the list of what can be recalled."""
 CONTENTS_SHARE: Final = 0.08
 
+_CONTENTS_HEAD: Final = f"[Recall: {TOOL_NAME} returns the original messages"
+_CONTENTS: Final = re.compile(rf"\n*^{re.escape(_CONTENTS_HEAD)} .*\]$", re.MULTILINE)
 _REFERENCE: Final = re.compile(r"\s*\[?(?:recall: )?[r#]?(\d{1,6})\]?\s*", re.IGNORECASE)
 _TOPIC_CHARS: Final = 48
 _CALL_BYTES: Final = 40
@@ -52,7 +54,7 @@ def contents_line(
         return ""
     first, last = messages[0][0], messages[-1][0]
     span = reference(first) if first == last else f"{reference(first)}-{reference(last)}"
-    head = f"[Recall: {TOOL_NAME} returns the original messages {span} by id, or finds text in them"
+    head = f"{_CONTENTS_HEAD} {span} by id, or finds text in them"
     topics = _topics(messages, calls)
     left = min(CONTENTS_TOKENS, int(room * CONTENTS_SHARE)) - count(head)
     kept: list[str] = []
@@ -62,6 +64,11 @@ def contents_line(
             break
         kept = []
     return f"{head}: {'; '.join(kept)}]" if kept else f"{head}]"
+
+
+def without_contents(text: str) -> str:
+    """Return a folded text without the line that lists what can be recalled."""
+    return _CONTENTS.sub("", text)
 
 
 def _topics(messages: Sequence[NumberedMessage], calls: Mapping[int, ResultCall]) -> list[str]:

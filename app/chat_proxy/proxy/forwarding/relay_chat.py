@@ -146,6 +146,7 @@ class RelayChat(Relay):
             self._raise_truncation(reply, body, usage)
         if is_read:
             body = self._edited_whole(body)
+            await self._before_end()
         if not self._goes_on:
             await self._send_whole(reply.status, reply.headers, body)
 
@@ -228,6 +229,7 @@ class RelayChat(Relay):
 
     async def _end_stream(self, watchdog: Watchdog) -> None:
         """Send what the edits still hold, and end the client's stream unless it goes on."""
+        await self._before_end()
         rest = b""
         for edit in self._edits:
             rest = edit.feed(rest)
@@ -237,6 +239,12 @@ class RelayChat(Relay):
             await self._write(rest, watchdog)
         if not self._goes_on:
             await self._sink.end()
+
+    async def _before_end(self) -> None:
+        """Do what must be done before the client knows that its answer is complete."""
+        is_whole = not self._goes_on and not self._record.code
+        if is_whole and self._edits and self._context.before_end is not None:
+            await self._context.before_end()
 
     async def _await_end(self, reply: Reply) -> None:
         """Wait briefly for a stream to end after `[DONE]`, so that its connection can be reused."""

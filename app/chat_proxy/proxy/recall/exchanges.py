@@ -4,22 +4,24 @@ The client has only the answer without the calls. When it sends the answer back,
 results are put in again, so that the prompt begins as the last one did.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import orjson
 
 from chat_proxy.caches import LruCache
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.proxy.session.recognition.checkpoints import KEPT_SECONDS
+from chat_proxy.proxy.session.recognition.history import History
 from chat_proxy.proxy.session.recognition.scope import Scope
 from chat_proxy.store.base import Store
 from chat_proxy.wires.own_calls.edit import Round
 
 KIND = "recall"
+VERSION = 1
 MAX_BYTES = 1024 * 1024
 """A larger exchange is not kept: the client's history goes on without it."""
-REMEMBERED = 256
+REMEMBERED_BYTES = 16 * 1024 * 1024
 
 
 class Exchange(NamedTuple):
@@ -35,40 +37,47 @@ class Exchanges:
     """Find exchanges by the history that they end, in memory and in the shared store.
 
     Addresses are keyed by tenant, model and policy, so that no tenant finds another's. The newest
-    256 are in memory too, for when the store is away.
+    ones, 16 MB of them, are in memory too, for when the store is away.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._recent: LruCache[bytes, bytes] = LruCache(REMEMBERED)
+        self._recent: LruCache[bytes, bytes] = LruCache(REMEMBERED_BYTES)
 
     def key(self, scope: Scope, kind: str) -> bytes:
         """Return the key under which a scope's histories are hashed."""
         return scope.key(self._store, kind)
 
-    async def keep(self, scope: Scope, link: bytes, exchange: Exchange) -> bool:
-        """Keep an exchange by the hash of the history that ends with it."""
-        value = serialise(exchange._asdict())
+    async def keep(self, scope: Scope, history: History, at: int, exchange: Exchange) -> bool:
+        """Keep an exchange by the hash of the history that ends with it, at an index."""
+        value = serialise({**exchange._asdict(), "version": VERSION})
         if len(value) > MAX_BYTES:
             return False
-        address = scope.address(self._store, KIND, link)
-        self._recent.put(address, value)
+        address = self._address(scope, history, at)
+        self._recent.put(address, value, len(value))
         return await self._store.put(KIND, address, value, KEPT_SECONDS, scope.tenant)
 
     async def find(
-        self, scope: Scope, links: Mapping[int, bytes], wire: str
+        self, scope: Scope, history: History, answers: Sequence[int], wire: str
     ) -> dict[int, Exchange]:
-        """Return the exchanges of an API, each by the key that its hash has in `links`."""
-        addresses = {scope.address(self._store, KIND, link): at for at, link in links.items()}
+        """Return the exchanges of an API that end at one of these indexes of a history."""
+        addresses = {self._address(scope, history, at): at for at in answers}
         found = {key: value for key in addresses if (value := self._recent.get(key)) is not None}
         missing = [key for key in addresses if key not in found]
         if missing:
             found |= await self._store.get_many(KIND, missing)
         exchanges = {addresses[key]: _exchange_in(value) for key, value in found.items()}
-        return {at: it for at, it in exchanges.items() if it.wire == wire}
+        return {at: it for at, it in exchanges.items() if it is not None and it.wire == wire}
+
+    def _address(self, scope: Scope, history: History, at: int) -> bytes:
+        """Return the address of an exchange; those of one conversation are beside each other."""
+        return scope.address(self._store, KIND, history.links[at], history.root_at(at + 1))
 
 
-def _exchange_in(value: bytes) -> Exchange:
-    document = orjson.loads(value)
+def _exchange_in(value: bytes) -> Exchange | None:
+    """Return a stored exchange; None if another version of the proxy has written it."""
+    document: dict[str, Any] = orjson.loads(value)
+    if document.get("version") != VERSION:
+        return None
     rounds = [Round(items, shown) for items, shown in document["rounds"]]
     return Exchange(document["wire"], document["messages"], rounds)

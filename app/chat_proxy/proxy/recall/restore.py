@@ -1,5 +1,7 @@
 """Put the calls that the client never saw back into the history that it sends."""
 
+from dataclasses import dataclass
+
 from chat_proxy.chat.body.parsed_body import RequestLimits, parse_body
 from chat_proxy.chat.body.request import ChatRequest, request_of
 from chat_proxy.chat.body.splice import splice
@@ -9,7 +11,7 @@ from chat_proxy.proxy.recall.exchanges import Exchange, Exchanges
 from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.session.recognition.history import History, history_of
 from chat_proxy.proxy.session.recognition.scope import Scope
-from chat_proxy.wires.body import own_fields, wire_of
+from chat_proxy.wires.body import has_stored_history, own_fields, wire_of
 from chat_proxy.wires.reading import Items
 from chat_proxy.wires.request import WireRequest
 
@@ -25,27 +27,27 @@ async def history_of_exchange(
     return await history_of(conversation, route.policy.volatile, key, size)
 
 
-async def restored_request(
-    request: ChatRequest,
-    route: ModelRoute,
-    scope: Scope,
-    exchanges: Exchanges,
-    limits: RequestLimits,
-) -> ChatRequest:
-    """Return the request with all exchanges of its history; the same object if it has none."""
-    conversation = request.conversation
-    if conversation is None or not route.policy.recall.offers(request.options):
-        return request
-    answers = [at for at, it in enumerate(conversation.messages) if it.is_assistant]
-    if not answers:
-        return request
-    size = request.work_bytes
-    history = await history_of_exchange(conversation, route, scope, exchanges, size)
-    links = {at: history.links[at] for at in answers}
-    found = await exchanges.find(scope, links, wire_of(request).name)
-    if not found:
-        return request
-    return await run_inline_or_in_thread(lambda: with_rounds(request, found, limits), size)
+@dataclass(frozen=True, slots=True)
+class Restoring:
+    """What puts the exchanges of a history back into a request."""
+
+    exchanges: Exchanges
+    limits: RequestLimits
+
+    async def restored(self, request: ChatRequest, route: ModelRoute, tenant: str) -> ChatRequest:
+        """Return the request with all exchanges of its history; the same object if it has none."""
+        conversation = request.conversation
+        if conversation is None or not route.policy.recall.offers(request.options):
+            return request
+        answers = [at for at, it in enumerate(conversation.messages) if it.is_assistant]
+        if not answers or has_stored_history(request):
+            return request
+        scope, size = Scope(tenant, route.fingerprint), request.work_bytes
+        history = await history_of_exchange(conversation, route, scope, self.exchanges, size)
+        found = await self.exchanges.find(scope, history, answers, wire_of(request).name)
+        if not found:
+            return request
+        return await run_inline_or_in_thread(lambda: with_rounds(request, found, self.limits), size)
 
 
 def with_rounds(

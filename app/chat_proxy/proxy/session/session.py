@@ -17,7 +17,7 @@ from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.budget import Budget
 from chat_proxy.compaction.checkpoint import Checkpoint, index_of
 from chat_proxy.compaction.pipeline import Step
-from chat_proxy.compaction.recall.references import place_note, reference
+from chat_proxy.compaction.recall.references import place_note, reference, without_contents
 from chat_proxy.compaction.summary.fold import fold
 from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.session.images.image_services import ImageServices
@@ -76,8 +76,12 @@ def apply_checkpoint(
     where: Where,
     smaller: SmallerImages = NO_IMAGES,
     name: Name = numbered,
+    text: str = "",
 ) -> AppliedCheckpoint:
-    """Age and fold a trimmed conversation as a checkpoint specifies."""
+    """Age and fold a trimmed conversation as a checkpoint specifies.
+
+    `text` stands in place of the checkpoint's own.
+    """
     if checkpoint is None:
         return AppliedCheckpoint(trimmed, trimmed, trimmed, (), None)
     treatments = checkpoint.treatments
@@ -93,7 +97,8 @@ def apply_checkpoint(
             unfolded = aged
     visible = unfolded
     if checkpoint.text:
-        visible = fold(unfolded, index_of(unfolded, checkpoint.folded_until), checkpoint.text)
+        text = text or checkpoint.text
+        visible = fold(unfolded, index_of(unfolded, checkpoint.folded_until), text)
         steps.append(Step(SUMMARY, visible))
     return AppliedCheckpoint(trimmed, unfolded, visible, tuple(steps), checkpoint)
 
@@ -136,8 +141,11 @@ class CompactionSession:
         smaller = await smaller_images(
             self.trimmed.conversation, scaled, self.compaction.tenant, self.images.scaled
         )
+        text = checkpoint.text if checkpoint else ""
+        if not self.compaction.offers_recall:
+            text = without_contents(text)
         work = partial(
-            apply_checkpoint, self.trimmed.conversation, checkpoint, where, smaller, name
+            apply_checkpoint, self.trimmed.conversation, checkpoint, where, smaller, name, text
         )
         size = self._size_of_work if checkpoint else 0
         applied = await run_inline_or_in_thread(work, size)

@@ -4,6 +4,7 @@ import json
 
 from chat_proxy.proxy.contracts.explained import explain_request
 from chat_proxy.proxy.contracts.services import ContractServices
+from chat_proxy.proxy.recall.restore import Restoring
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoutes
 from chat_proxy.routes.front.asgi_client import AsgiClient
@@ -21,10 +22,12 @@ class Explain:
         reader: RequestReader,
         model_routes: ModelRoutes,
         services: ContractServices,
+        restoring: Restoring,
     ) -> None:
         self._reader = reader
         self._model_routes = model_routes
         self._services = services
+        self._restoring = restoring
 
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:
         """Explain one request to the tenant that sends it."""
@@ -32,6 +35,7 @@ class Explain:
         request = await self._reader.read_any(context, client)
         record.model = request.model
         route = self._model_routes.of(request.model)
+        request = await self._restoring.restored(request, route, context.caller.tenant)
         explanation = await explain_request(
             request, route, context.caller, context.values, services
         )

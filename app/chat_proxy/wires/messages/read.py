@@ -44,6 +44,9 @@ def _options_of(fields: Fields) -> Fields:
     choice = fields.get("tool_choice")
     if type(choice) is dict:
         options["tool_choice"] = _chat_choice(choice)
+    config = fields.get("output_config")
+    if fields.get("output_format") or (type(config) is dict and config.get("format")):
+        options["response_format"] = {"type": "json_schema"}
     return options
 
 

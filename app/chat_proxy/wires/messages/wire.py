@@ -1,7 +1,7 @@
 """The Messages API, as Claude Code and Anthropic's SDKs speak it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.wires.answers import Reply, named_event
@@ -35,6 +35,7 @@ class Messages(Wire):
     path = "/messages"
     instructions = "system"
     answers = MessagesAnswers()
+    no_tool: ClassVar[Fields] = {"type": "none"}
     query_headers = ((b"anthropic-version", b"2023-06-01"),)
     keeping_hosts = ("api.anthropic.com",)
 

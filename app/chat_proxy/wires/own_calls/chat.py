@@ -1,11 +1,18 @@
 """The calls of the proxy's own tool in chat completions."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from chat_proxy.chat.body.json_writer import serialise
-from chat_proxy.wires.own_calls.edit import OwnCall, OwnCallEdit, Round, SummedUsage
-from chat_proxy.wires.reading import Fields
+from chat_proxy.wires.own_calls.edit import OwnCall, OwnCallEdit, Round, SummedUsage, object_in
+from chat_proxy.wires.reading import Fields, picked
+
+_TEXTS: Final = ("content", "reasoning_content", "reasoning")
+"""What comes in pieces. Some upstreams want the model's thoughts back with its calls."""
+_DETAILS: Final = "reasoning_details"
+_CUT: Final = ("length", "content_filter")
+_HEAD: Final = ("id", "created")
+_PARAGRAPH: Final = "\n\n"
 
 
 class ChatOwnCalls(OwnCallEdit):
@@ -16,9 +23,14 @@ class ChatOwnCalls(OwnCallEdit):
         self._head: Fields = {}
         self._usage = SummedUsage()
         self._last_usage: Any = None
-        self._text = ""
-        self._seen: list[str] = []
-        """The texts of the rounds before."""
+        self._texts: dict[str, str] = {}
+        self._apart: dict[str, str] = {}
+        """What sets each text apart from that of the round before."""
+        self._details: list[Any] = []
+        """The model's thoughts in the form that some upstreams want back unchanged."""
+        self._seen: list[dict[str, str]] = []
+        """The texts of the rounds before, as the client has seen them."""
+        self._logprobs: list[Any] = []
         self._own: dict[int, Fields] = {}
         self._theirs: dict[int, Fields] = {}
 
@@ -29,29 +41,20 @@ class ChatOwnCalls(OwnCallEdit):
         if choice is None or type(message) is not dict:
             return document
         self._know(document)
-        content = message.get("content")
-        self._text = content if type(content) is str else ""
         for index, call in enumerate(_calls_in(message)):
             self._sort_in(index, call)
-        self._decide()
+        self._hear(message)
+        self._end_with(choice.get("finish_reason"))
         self._last_usage = document.get("usage")
-        if self.goes_on or not (self._own or self.rounds):
+        if self.goes_on:
+            self._keep_logprobs(choice)
             return document
-        message = {**message, "content": self._whole_text() or content}
-        message.pop("tool_calls", None)
-        reason = choice.get("finish_reason")
-        if self._theirs:
-            message["tool_calls"] = list(self._theirs.values())
-        elif self._own:
-            reason = "stop"
-        changed = {**choice, "message": message, "finish_reason": reason}
-        usage = self._usage.with_last(document.get("usage"))
-        others = {**document, **self._head, "choices": [changed]}
-        return {**others, "usage": usage} if "usage" in document else others
+        return self._joined(document, choice, message) if self._own or self.rounds else document
 
     def event(self, document: Fields) -> Fields | None:
         """Return a chunk without calls of the tool, None if nothing is left."""
         if "error" in document:
+            self._fail()
             return document
         self._know(document)
         usage, choice = document.get("usage"), _first_choice(document)
@@ -70,12 +73,14 @@ class ChatOwnCalls(OwnCallEdit):
     def said(self) -> list[Fields]:
         """Return the model's turn with its calls of the tool alone."""
         calls = [_native(call) for call in self._own.values()]
-        return [{"role": "assistant", "content": self._text or None, "tool_calls": calls}]
+        thoughts: Fields = {_DETAILS: self._details} if self._details else {}
+        texts = {"content": None, **self._texts, **thoughts}
+        return [{"role": "assistant", **texts, "tool_calls": calls}]
 
     @property
     def shown(self) -> int:
         """The characters that the client has seen of this round."""
-        return len(self._text)
+        return len(self._texts.get("content", ""))
 
     def results(self, texts: list[str]) -> list[Fields]:
         """Return the results as tool messages."""
@@ -84,41 +89,89 @@ class ChatOwnCalls(OwnCallEdit):
 
     def answer(self) -> list[Fields]:
         """Return the answer as an assistant message."""
-        message: Fields = {"role": "assistant", "content": self._whole_text() or None}
+        message: Fields = {"role": "assistant", "content": self._whole("content") or None}
         if self._theirs:
             message["tool_calls"] = [_native(call) for call in self._theirs.values()]
         return [message]
 
     def _begin_round(self) -> None:
         self._usage.add(self._last_usage)
-        self._seen.append(self._text)
-        self._text = ""
+        self._last_usage = None
+        self._seen.append({name: self._shown_text(name) for name in self._texts})
+        self._texts, self._apart, self._details = {}, {}, []
         self._own, self._theirs = {}, {}
 
     def _written(self, document: Fields) -> bytes:
         return b"data: " + serialise(document) + b"\n\n"
 
-    def _whole_text(self) -> str:
-        return "".join((*self._seen, self._text))
+    def _whole(self, name: str) -> str:
+        """Return a text of all rounds, as the client sees it."""
+        return "".join(it.get(name, "") for it in self._seen) + self._shown_text(name)
+
+    def _shown_text(self, name: str) -> str:
+        return self._apart.get(name, "") + self._texts.get(name, "")
+
+    def _hear(self, said: Fields) -> Fields:
+        """Know the texts of a message or a delta; return those that must be set apart.
+
+        Without that the client would read "I will look.It is 5."
+        """
+        changed: Fields = {}
+        for name in _TEXTS:
+            text = said.get(name)
+            if type(text) is not str or not text:
+                continue
+            if name not in self._texts:
+                before = self._whole(name)[-1:]
+                if before and not before.isspace() and not text[0].isspace():
+                    self._apart[name] = _PARAGRAPH
+                    changed[name] = _PARAGRAPH + text
+            self._texts[name] = self._texts.get(name, "") + text
+        details = said.get(_DETAILS)
+        self._details += details if type(details) is list else ()
+        return changed
+
+    def _joined(self, document: Fields, choice: Fields, message: Fields) -> Fields:
+        """Return a completion with the texts and the usage of all rounds."""
+        wholes = {name: whole for name in _TEXTS if (whole := self._whole(name))}
+        message = {**message, **wholes}
+        message.pop("tool_calls", None)
+        reason = choice.get("finish_reason")
+        if self._theirs:
+            message["tool_calls"] = list(self._theirs.values())
+        elif self._own:
+            reason = reason if reason in _CUT else "stop"
+        changed = {**choice, "message": message, "finish_reason": reason}
+        logprobs = choice.get("logprobs")
+        if self._logprobs and type(logprobs) is dict:
+            content = [*self._logprobs, *(logprobs.get("content") or ())]
+            changed["logprobs"] = {**logprobs, "content": content}
+        usage = self._usage.with_last(document.get("usage"))
+        others = {**document, **self._head, "choices": [changed]}
+        return {**others, "usage": usage} if "usage" in document else others
+
+    def _keep_logprobs(self, choice: Fields) -> None:
+        logprobs = choice.get("logprobs")
+        content = logprobs.get("content") if type(logprobs) is dict else None
+        self._logprobs += content if type(content) is list else ()
 
     def _know(self, document: Fields) -> None:
         """Remember the beginning of the first answer, which all that follows shares."""
         if not self.rounds and not self._head:
-            self._head = {name: document[name] for name in ("id", "created") if name in document}
+            self._head = picked(document, _HEAD)
 
     def _edited_choice(self, choice: Fields) -> Fields | None:
         """Return a choice without calls of the tool; None if that leaves nothing."""
         delta = choice.get("delta")
         delta = delta if type(delta) is dict else {}
-        if type(delta.get("content")) is str:
-            self._text += delta["content"]
-        changed = self._edited_delta(delta)
+        heard = self._hear(delta)
+        changed = self._edited_delta({**delta, **heard} if heard else delta)
         reason = choice.get("finish_reason")
         if type(reason) is str:
-            self._decide()
+            self._end_with(reason)
             if self.goes_on:
                 reason = None
-            elif self._own and not self._theirs:
+            elif self._own and not self._theirs and reason not in _CUT:
                 reason = "stop"
         if changed is delta and reason == choice.get("finish_reason"):
             return choice
@@ -167,13 +220,12 @@ class ChatOwnCalls(OwnCallEdit):
         name = function.get("name") if type(function) is dict else None
         (self._own if name == self._tool else self._theirs)[index] = call
 
-    def _decide(self) -> None:
-        """Know the calls of the tool when the answer ends."""
-        self.calls = [
+    def _end_with(self, reason: Any) -> None:
+        calls = [
             OwnCall(str(call.get("id") or ""), str(call["function"].get("arguments") or ""))
             for call in self._own.values()
         ]
-        self.goes_on = bool(self.calls) and not self._theirs and self.may_go_on
+        self._settle(calls, has_others=bool(self._theirs), is_cut=reason in _CUT)
 
 
 def restored(message: list[Fields], rounds: Sequence[Round]) -> list[Fields] | None:
@@ -182,15 +234,36 @@ def restored(message: list[Fields], rounds: Sequence[Round]) -> list[Fields] | N
     content = given.get("content")
     if type(content) is list and len(content) == 1 and type(content[0]) is dict:
         content = content[0].get("text")
-    said = "".join(item.get("content") or "" for it in rounds for item in it.items[:1])
     last = given
+    said = _said_in("content", rounds)
     if said:
-        if type(content) is not str or not content.startswith(said):
+        rest = _behind(said, content)
+        if rest is None:
             return None
-        last = {**given, "content": content[len(said) :] or None}
+        last = {**given, "content": rest or None}
+    for name in _TEXTS[1:]:
+        rest = _behind(_said_in(name, rounds), last.get(name))
+        last = last if rest is None or name not in last else {**last, name: rest}
     if not last.get("content") and not last.get("tool_calls"):
         return None
     return [*(item for it in rounds for item in it.items), last]
+
+
+def _said_in(name: str, rounds: Sequence[Round]) -> list[str]:
+    return [text for it in rounds if (text := it.items[0].get(name))]
+
+
+def _behind(said: list[str], text: Any) -> str | None:
+    """Return what of a text is behind those of the rounds; None if it does not begin with them."""
+    if type(text) is not str:
+        return None
+    rest: str = text
+    for piece in said:
+        if not rest.startswith(piece):
+            return None
+        rest = rest[len(piece) :]
+        rest = rest if piece[-1].isspace() else rest.removeprefix(_PARAGRAPH)
+    return rest
 
 
 def _extend(call: Fields, piece: Fields) -> None:
@@ -202,15 +275,11 @@ def _extend(call: Fields, piece: Fields) -> None:
 
 
 def _native(call: Fields) -> Fields:
+    """Return a call as part of a later prompt, with all that its upstream gave it."""
     function = call.get("function") or {}
-    return {
-        "id": call.get("id"),
-        "type": "function",
-        "function": {
-            "name": function.get("name"),
-            "arguments": function.get("arguments") or "",
-        },
-    }
+    others = {name: value for name, value in call.items() if name != "index"}
+    made = {"name": function.get("name"), "arguments": object_in(function.get("arguments"))}
+    return {**others, "id": call.get("id"), "type": "function", "function": made}
 
 
 def _calls_in(message: Fields) -> list[Fields]:

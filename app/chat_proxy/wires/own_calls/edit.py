@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import orjson
+
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.wires.answers import parsed_document
 from chat_proxy.wires.event_streams.events import EventSplitter, document_of
@@ -42,14 +44,25 @@ class OwnCallEdit(ABC):
         self.goes_on = False
         self.calls: list[OwnCall] = []
         self.rounds = 0
+        self._ending: list[bytes] | None = None
+        """The last events, held until `end`; None before them."""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return the events of a chunk without calls of the tool."""
-        return b"".join(map(self._edited, self._splitter.feed(chunk)))
+        """Return the events of a chunk without calls of the tool.
+
+        The last events of an answer that had calls are held until `end`: the client may send its
+        next request as soon as it has them.
+        """
+        passing: list[bytes] = []
+        for event in self._splitter.feed(chunk):
+            edited = self._edited(event)
+            (passing if self._ending is None else self._ending).append(edited)
+        return b"".join(passing)
 
     def end(self) -> bytes:
         """Return what is left of a stream."""
-        rest = self._splitter.rest()
+        rest = b"".join((*(self._ending or ()), self._splitter.rest()))
+        self._ending = None
         return b"" if self.goes_on else rest
 
     def whole(self, body: bytes) -> bytes:
@@ -64,6 +77,7 @@ class OwnCallEdit(ABC):
         self.goes_on = False
         self.calls = []
         self._splitter = EventSplitter()
+        self._ending = None
         self._begin_round()
 
     @abstractmethod
@@ -99,6 +113,22 @@ class OwnCallEdit(ABC):
     def _written(self, document: Fields) -> bytes:
         """Return a changed event as bytes."""
 
+    def _settle(self, calls: list[OwnCall], *, has_others: bool, is_cut: bool) -> None:
+        """Know the calls of the tool when the answer ends.
+
+        A call in an answer that was cut, by its longest length for example, is dropped: it may be
+        incomplete, and the client is to see that its answer was cut.
+        """
+        self.calls = [] if is_cut else calls
+        self.goes_on = bool(self.calls) and not has_others and self.may_go_on
+        if self.calls or self.rounds:
+            self._ending = []
+
+    def _fail(self) -> None:
+        """Know that the upstream has broken off this answer: nothing continues it."""
+        self.goes_on = False
+        self.calls = []
+
     def _edited(self, event: bytes) -> bytes:
         document = document_of(event)
         if document is None:
@@ -119,6 +149,18 @@ def behind(parts: Sequence[Any], seen: int, is_thought: Callable[[Any], bool]) -
             return position
         seen -= not is_thought(part)
     return len(parts)
+
+
+def object_in(arguments: Any) -> str:
+    """Return the arguments of a call if they are a JSON object, else an empty one.
+
+    Servers refuse a history in which a call has other arguments.
+    """
+    try:
+        is_object = type(arguments) is str and type(orjson.loads(arguments)) is dict
+    except orjson.JSONDecodeError:
+        is_object = False
+    return arguments if is_object else "{}"
 
 
 class SummedUsage:

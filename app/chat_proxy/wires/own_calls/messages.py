@@ -7,7 +7,14 @@ import orjson
 
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.wires.answers import named_event
-from chat_proxy.wires.own_calls.edit import OwnCall, OwnCallEdit, Round, SummedUsage, behind
+from chat_proxy.wires.own_calls.edit import (
+    OwnCall,
+    OwnCallEdit,
+    Round,
+    SummedUsage,
+    behind,
+    object_in,
+)
 from chat_proxy.wires.reading import Fields
 
 _DELTAS: Final = {
@@ -16,6 +23,7 @@ _DELTAS: Final = {
     "signature_delta": "signature",
     "input_json_delta": "partial_json",
 }
+_CUT: Final = ("max_tokens", "model_context_window_exceeded", "refusal")
 
 
 class MessagesOwnCalls(OwnCallEdit):
@@ -38,10 +46,10 @@ class MessagesOwnCalls(OwnCallEdit):
             return document
         self._id = document.get("id") if not self.rounds else self._id
         self._blocks = dict(enumerate(block for block in content if type(block) is dict))
-        self._decide()
+        self._decide(document.get("stop_reason"))
         usage = document.get("usage")
         self._round_usage = usage if type(usage) is dict else {}
-        if self.goes_on or not (self.calls or self.rounds):
+        if self.goes_on or not (self._own_blocks() or self.rounds):
             return document
         return {
             **document,
@@ -60,17 +68,20 @@ class MessagesOwnCalls(OwnCallEdit):
             return self._block_event(kind, document)
         if kind == "message_delta":
             return self._ended(document)
+        if kind == "error":
+            self._fail()
         return None if kind == "message_stop" and self.goes_on else document
 
     def said(self) -> list[Fields]:
         """Return the model's turn with its calls of the tool alone."""
-        blocks = [*self._shown_blocks(without_calls=True), *self._own_blocks()]
-        return [{"role": "assistant", "content": blocks}]
+        shown = self._shown_blocks(without_calls=True)
+        blocks = [block for block in shown if not _is_empty(block)]
+        return [{"role": "assistant", "content": [*blocks, *self._own_blocks()]}]
 
     @property
     def shown(self) -> int:
         """The blocks of this round that the client sends back, whatever it does with thoughts."""
-        return sum(not _is_thought(block) for block in self._shown_blocks(without_calls=True))
+        return sum(not _is_uncounted(block) for block in self._shown_blocks(without_calls=True))
 
     def results(self, texts: list[str]) -> list[Fields]:
         """Return the results as one user message."""
@@ -119,16 +130,17 @@ class MessagesOwnCalls(OwnCallEdit):
 
     def _ended(self, document: Fields) -> Fields | None:
         """Return the end of the answer with the usage of all rounds; None if it goes on."""
-        self._decide()
         usage, delta = document.get("usage"), document.get("delta")
+        delta = delta if type(delta) is dict else {}
+        reason = delta.get("stop_reason")
+        self._decide(reason)
         if type(usage) is dict:
             self._round_usage |= {key: it for key, it in usage.items() if it is not None}
         if self.goes_on:
             return None
-        if not self.calls and not self.rounds:
+        if not self._own_blocks() and not self.rounds:
             return document
-        reason = delta.get("stop_reason") if type(delta) is dict else None
-        ending = {**(delta if type(delta) is dict else {}), "stop_reason": self._reason(reason)}
+        ending = {**delta, "stop_reason": self._reason(reason)}
         return {**document, "delta": ending, "usage": self._usage.with_last(self._round_usage)}
 
     def _extend(self, index: int, delta: Fields) -> None:
@@ -146,10 +158,7 @@ class MessagesOwnCalls(OwnCallEdit):
     def _complete(self, index: int) -> None:
         """Give a call the arguments that came in pieces."""
         if index in self._json and index in self._blocks:
-            try:
-                self._blocks[index]["input"] = orjson.loads(self._json[index])
-            except orjson.JSONDecodeError:
-                self._blocks[index]["input"] = {}
+            self._blocks[index]["input"] = orjson.loads(object_in(self._json[index]))
 
     def _is_own(self, block: Fields) -> bool:
         return block.get("type") == "tool_use" and block.get("name") == self._tool
@@ -169,15 +178,15 @@ class MessagesOwnCalls(OwnCallEdit):
 
     def _reason(self, reason: Any) -> Any:
         """Return why the answer ends: a dropped call is no reason."""
-        return "end_turn" if self.calls and not self._has_others() else reason
+        is_dropped = reason == "tool_use" and not self._has_others()
+        return "end_turn" if is_dropped else reason
 
-    def _decide(self) -> None:
-        """Know the calls of the tool when the answer ends."""
-        self.calls = [
+    def _decide(self, reason: Any) -> None:
+        calls = [
             OwnCall(str(block.get("id") or ""), serialise(block.get("input")).decode())
             for block in self._own_blocks()
         ]
-        self.goes_on = bool(self.calls) and not self._has_others() and self.may_go_on
+        self._settle(calls, has_others=self._has_others(), is_cut=reason in _CUT)
 
 
 def restored(message: list[Fields], rounds: Sequence[Round]) -> list[Fields] | None:
@@ -186,13 +195,22 @@ def restored(message: list[Fields], rounds: Sequence[Round]) -> list[Fields] | N
     content, seen = given.get("content"), sum(it.shown for it in rounds)
     if type(content) is list:
         known = [block for it in rounds for block in it.items[0]["content"]]
-        rest = content[behind(content, seen, _is_thought) :]
+        rest = content[behind(content, seen, _is_uncounted) :]
         content = [block for block in rest if not _is_thought(block) or block not in known]
     elif seen:
         return None
     if not content:
         return None
     return [*(item for it in rounds for item in it.items), {**given, "content": content}]
+
+
+def _is_empty(block: Any) -> bool:
+    """Return whether a block is a text without words: the API writes such, and refuses them."""
+    return type(block) is dict and block.get("type") == "text" and not str(block["text"]).strip()
+
+
+def _is_uncounted(block: Any) -> bool:
+    return _is_thought(block) or _is_empty(block)
 
 
 def _is_thought(block: Any) -> bool:

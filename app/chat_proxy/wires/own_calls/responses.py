@@ -4,16 +4,34 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from chat_proxy.wires.answers import named_event
-from chat_proxy.wires.own_calls.edit import OwnCall, OwnCallEdit, Round, SummedUsage, behind
+from chat_proxy.wires.own_calls.edit import (
+    OwnCall,
+    OwnCallEdit,
+    Round,
+    SummedUsage,
+    behind,
+    object_in,
+)
 from chat_proxy.wires.reading import Fields, picked
 
 _ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
 _BEGINNINGS: Final = ("response.created", "response.in_progress", "response.queued")
+_CALL: Final = "function_call"
 _KEPT: Final = {
-    "message": ("type", "role", "content"),
-    "function_call": ("type", "call_id", "name", "arguments"),
+    "message": ("type", "role", "content", "phase"),
+    _CALL: ("type", "call_id", "name", "arguments"),
 }
 """What an item needs in a later input: ids of items that are not stored are refused."""
+_CLIENTS_CALLS: Final = (
+    _CALL,
+    "custom_tool_call",
+    "computer_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+    "mcp_approval_request",
+)
+"""What the client answers; the upstream itself carries out all others, such as a search."""
 
 
 class ResponsesOwnCalls(OwnCallEdit):
@@ -36,11 +54,12 @@ class ResponsesOwnCalls(OwnCallEdit):
             return document
         self._know(document)
         self._items = dict(enumerate(item for item in output if type(item) is dict))
-        self._decide()
+        self._decide(document.get("status"))
         self._last_usage = document.get("usage")
-        if self.goes_on or not (self.calls or self.rounds):
+        if self.goes_on or not (self._own_items() or self.rounds):
             return document
-        return self._joined(document)
+        # The client goes on from a stored response by its id: that of the last one.
+        return self._joined(document, {} if document.get("store") is True else self._head)
 
     def event(self, document: Fields) -> Fields | None:
         """Return an event without calls of the tool, None if nothing is left."""
@@ -53,6 +72,8 @@ class ResponsesOwnCalls(OwnCallEdit):
             return self._numbered(document)
         if kind in _ENDS and type(response) is dict:
             return self._ended(document, response)
+        if kind == "error":
+            self._fail()
         index = document.get("output_index")
         if type(index) is not int:
             return self._numbered(document)
@@ -107,23 +128,22 @@ class ResponsesOwnCalls(OwnCallEdit):
         return {**document, "sequence_number": number}
 
     def _ended(self, document: Fields, response: Fields) -> Fields | None:
-        self._decide()
+        self._decide(str(document.get("type")).removeprefix("response."))
         self._last_usage = response.get("usage")
-        if self.goes_on and document.get("type") != "response.failed":
+        if self.goes_on:
             return None
-        self.goes_on = False
-        if not self.calls and not self.rounds:
+        if not self._own_items() and not self.rounds:
             return self._numbered(document)
-        return self._numbered({**document, "response": self._joined(response)})
+        return self._numbered({**document, "response": self._joined(response, self._head)})
 
-    def _joined(self, response: Fields) -> Fields:
+    def _joined(self, response: Fields, head: Fields) -> Fields:
         """Return the response with the items that the client has seen, and the usage of all."""
         output = [*self._seen, *self._shown_items()]
         usage = self._usage.with_last(response.get("usage"))
-        return {**response, **self._head, "output": output, "usage": usage}
+        return {**response, **head, "output": output, "usage": usage}
 
     def _is_own(self, item: Fields) -> bool:
-        return item.get("type") == "function_call" and item.get("name") == self._tool
+        return item.get("type") == _CALL and item.get("name") == self._tool
 
     def _own_items(self) -> list[Fields]:
         return [item for _, item in sorted(self._items.items()) if self._is_own(item)]
@@ -132,24 +152,26 @@ class ResponsesOwnCalls(OwnCallEdit):
         """Return the items that the client sees, in order."""
         items = [item for _, item in sorted(self._items.items()) if not self._is_own(item)]
         if without_calls:
-            return [item for item in items if not str(item.get("type")).endswith("_call")]
+            return [item for item in items if item.get("type") not in _CLIENTS_CALLS]
         return items
 
     def _has_others(self) -> bool:
         return len(self._shown_items()) > len(self._shown_items(without_calls=True))
 
-    def _decide(self) -> None:
-        """Know the calls of the tool when the answer ends."""
-        self.calls = [
+    def _decide(self, status: Any) -> None:
+        calls = [
             OwnCall(str(item.get("call_id") or ""), str(item.get("arguments") or ""))
             for item in self._own_items()
         ]
-        self.goes_on = bool(self.calls) and not self._has_others() and self.may_go_on
+        is_cut = status in ("incomplete", "failed", "cancelled")
+        self._settle(calls, has_others=self._has_others(), is_cut=is_cut)
 
 
 def restored(items: list[Fields], rounds: Sequence[Round]) -> list[Fields] | None:
     """Return the items of the client's turn as the answers that it was, None if it is another."""
-    last = items[behind(items, sum(it.shown for it in rounds), _is_thought) :]
+    known = [item.get("encrypted_content") for it in rounds for item in it.items]
+    rest = items[behind(items, sum(it.shown for it in rounds), _is_thought) :]
+    last = [it for it in rest if not _is_thought(it) or it.get("encrypted_content") not in known]
     return [*(item for it in rounds for item in it.items), *last] if last else None
 
 
@@ -162,4 +184,5 @@ def _as_input(item: Fields) -> Fields | None:
     kind = str(item.get("type"))
     if kind == "reasoning":
         return item if item.get("encrypted_content") else None
-    return picked(item, _KEPT[kind]) if kind in _KEPT else item
+    kept = picked(item, _KEPT[kind]) if kind in _KEPT else item
+    return {**kept, "arguments": object_in(kept.get("arguments"))} if kind == _CALL else kept

@@ -61,6 +61,8 @@ def _options_of(fields: Fields) -> Fields:
     form = text.get("format") if type(text) is dict else None
     if type(form) is dict and form.get("type") == "json_schema":
         options["response_format"] = {"type": "json_schema", "json_schema": form}
+    elif type(form) is dict and form.get("type") == "json_object":
+        options["response_format"] = form
     return options
 
 

@@ -1,7 +1,16 @@
+from typing import Any
+
+import pytest
+
 from chat_proxy.chat.message import Message
 from chat_proxy.chat.tool_names import ResultCall
 from chat_proxy.compaction.recall.policy import TOOL_TOKENS, RecallPolicy
-from chat_proxy.compaction.recall.references import CONTENTS_TOKENS, contents_line, number_in
+from chat_proxy.compaction.recall.references import (
+    CONTENTS_TOKENS,
+    TOOL_NAME,
+    contents_line,
+    number_in,
+)
 from chat_proxy.compaction.recall.tool import DEFINITION
 from chat_proxy.tokens.tiktoken_counter import TiktokenCounter
 from chat_proxy.tokens.tools import tools_tokens
@@ -58,10 +67,29 @@ def test_the_tool_fits_what_is_kept_free_for_it() -> None:
 
 
 def test_the_tool_is_offered_only_where_tools_are_called() -> None:
-    tools = {"tools": [DEFINITION]}
+    tools = {"tools": [{"type": "function", "function": {"name": "read_file"}}]}
 
     assert not RecallPolicy().offers(tools)
     assert RecallPolicy(enabled=True).offers(tools)
     assert not RecallPolicy(enabled=True).offers({})
     assert not RecallPolicy(enabled=True).offers({**tools, "n": 2})
     assert RecallPolicy(enabled=True, without_tools=True).offers({})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tools": [DEFINITION]},
+        {"tools": [{"name": TOOL_NAME, "input_schema": {}}]},
+        {"response_format": {"type": "json_object"}},
+        {"response_format": {"type": "json_schema", "json_schema": {}}},
+        {"n": 2},
+    ],
+    ids=str,
+)
+def test_the_tool_is_not_offered_where_it_would_spoil_the_answer(
+    options: dict[str, Any],
+) -> None:
+    tools = {"tools": [{"type": "function", "function": {"name": "read_file"}}]}
+
+    assert not RecallPolicy(enabled=True, without_tools=True).offers({**tools, **options})
