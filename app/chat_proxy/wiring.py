@@ -93,7 +93,7 @@ def make_services(
             upstream, sizing.calibrations, enabled=settings.tokens.ask_engine
         ),
         compaction=compaction,
-        contracts=ContractServices(sizing, compaction, forwarding),
+        contracts=ContractServices(sizing, compaction, forwarding, request_limits(settings)),
         forwarding=forwarding,
         recall=RecallServices(Exchanges(store), compaction.offloads, sizing.tokenizers, metrics),
         store=store,

@@ -33,7 +33,7 @@ class Explain:
         record.model = request.model
         route = self._model_routes.of(request.model)
         explanation = await explain_request(
-            request, route, context.caller, context.values, services
+            request, route, context.caller, context.headers, services
         )
         # Not by orjson: names may hold lone surrogates.
         body = json.dumps(explanation).encode()
