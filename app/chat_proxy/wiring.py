@@ -91,7 +91,7 @@ def make_services(
         sizing=sizing,
         engine_counts=EngineCounts(upstream, sizing, enabled=settings.tokens.ask_engine),
         compaction=compaction,
-        contracts=ContractServices(sizing, compaction, forwarding),
+        contracts=ContractServices(sizing, compaction, forwarding, request_limits(settings)),
         forwarding=forwarding,
         recall=RecallServices(Exchanges(store), compaction.offloads, sizing.tokenizers, metrics),
         store=store,

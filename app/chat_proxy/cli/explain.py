@@ -54,7 +54,7 @@ async def explain_body(body: bytes, services: Services) -> dict[str, Any]:
     await services.open()
     try:
         route = services.model_routes.of(request.model)
-        return await explain_request(request, route, ANONYMOUS, {}, services.contracts)
+        return await explain_request(request, route, ANONYMOUS, [], services.contracts)
     finally:
         await services.close()
 

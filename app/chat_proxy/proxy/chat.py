@@ -24,7 +24,7 @@ from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.compacting.decide import decide, nothing_to_do
 from chat_proxy.proxy.compacting.trim import trim
 from chat_proxy.proxy.contracts.answer import answer_or_take_over, send_compaction
-from chat_proxy.proxy.contracts.obey import outcome_of, under_contract
+from chat_proxy.proxy.contracts.apply import outcome_of, under_contract
 from chat_proxy.proxy.contracts.take_over import contract_in
 from chat_proxy.proxy.forwarding.overflow_replay import Sent, learn_from_success
 from chat_proxy.proxy.forwarding.silent_truncation import sent_prompt
@@ -60,7 +60,7 @@ async def answer(
     record.model = route.model
     record.upstream = route.base_url
     record.streams = request.streams
-    contract = contract_in(request, context.values) if record.mode == "on" else None
+    contract = contract_in(request, context.headers) if record.mode == "on" else None
     if contract is not None:
         ours = await answer_or_take_over(request, contract, route, context, services.contracts)
         if ours is None:
@@ -171,7 +171,8 @@ async def prepare(
     body = await run_inline_or_in_thread(write, len(request.body))
     recall = start_recall(client, compaction, result, context, services.recall)
     prompt = sent_prompt(compaction, result.counted, TOOL_TOKENS if recall else 0)
-    context.done = await outcome_of(context.contract, compaction, result, services.contracts.store)
+    store = services.contracts.store
+    context.done = await outcome_of(context.contract, compaction, result, body, store)
     if not may_replay:
         return OutgoingRequest(body, prompt, recall)
     sent = Sent(compaction, result, body)

@@ -7,7 +7,7 @@ from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.compaction.recall.policy import TOOL_TOKENS
 from chat_proxy.errors import UpstreamError
 from chat_proxy.proxy.contracts.answer import ContractRefused, accepted_body, relay_class
-from chat_proxy.proxy.contracts.obey import outcome_of
+from chat_proxy.proxy.contracts.apply import outcome_of
 from chat_proxy.proxy.forwarding.overflow_replay import (
     Sent,
     count_replay,
@@ -92,7 +92,7 @@ async def send_until_it_fits(
         except TooLong as too_long:
             refusal = too_long
         except ContractRefused:
-            services.contracts.refusals.add(route, context.wire)
+            services.contracts.refusals.add(context.caller.tenant, route, context.wire)
             continue
         except UpstreamError:
             if held is None or context.sink.started:
@@ -149,7 +149,9 @@ async def replay(
     recall = start_recall(client, sent.compaction, sent.outcome, context, services.recall)
     prompt = sent_prompt(compaction, sent.outcome.counted, TOOL_TOKENS if recall else 0)
     store = services.contracts.store
-    context.done = await outcome_of(context.contract, sent.compaction, sent.outcome, store)
+    context.done = await outcome_of(
+        context.contract, sent.compaction, sent.outcome, sent.body, store
+    )
     sent = sent._replace(refused=refused)
     return OutgoingRequest(sent.body, prompt, recall, sent.compaction, sent, outgoing.client)
 

@@ -5,13 +5,19 @@ from dataclasses import replace
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.errors import InvalidValue
+from chat_proxy.http.headers import RawHeaders
 from chat_proxy.proxy.compacting.services import CompactionServices
-from chat_proxy.proxy.contracts.obey import under_contract
+from chat_proxy.proxy.contracts.apply import under_contract
+from chat_proxy.proxy.contracts.refusals import is_contract_refusal
 from chat_proxy.proxy.contracts.services import ContractServices
-from chat_proxy.proxy.contracts.take_over import contract_in, holder_of, taken_over
-from chat_proxy.proxy.forwarding.relay import RelayBytes
+from chat_proxy.proxy.contracts.take_over import (
+    contract_in,
+    hold_opened,
+    holder_of,
+    taken_over,
+)
+from chat_proxy.proxy.forwarding.relay_chat import RelayChat
 from chat_proxy.proxy.forwarding.send import call_of, send_and_relay
-from chat_proxy.proxy.lifecycle.cancellation import Watchdog
 from chat_proxy.proxy.recall.restore import Restoring
 from chat_proxy.proxy.reporting.prompt_size import PromptSize, prompt_size, size_unchanged
 from chat_proxy.proxy.request_context import RequestContext
@@ -22,7 +28,6 @@ from chat_proxy.routes.chat import effective_mode
 from chat_proxy.routes.front.asgi_client import AsgiClient
 from chat_proxy.routes.read_request import RequestReader
 from chat_proxy.telemetry.logs import log_exception
-from chat_proxy.upstream.client import Reply
 from chat_proxy.wires.contracts.contract import Contract
 from chat_proxy.wires.messages.wire import MESSAGES
 
@@ -32,7 +37,7 @@ _PATH = f"{MESSAGES.path}/count_tokens"
 
 
 class NotServed(Exception):
-    """The upstream does not count tokens."""
+    """The upstream does not count tokens, or not those of this request."""
 
 
 class CountTokens:
@@ -73,7 +78,7 @@ class CountTokens:
         asked = context.values.get(b"x-chat-proxy-mode", b"")
         record.model = route.model
         record.set_mode(effective_mode(route.policy.mode, asked))
-        request = await self._obeying(request, route, context)
+        request = await self._taken_over(request, route, context)
         size = await self._size_if_compacted(request, route, context)
         if size is None:
             if await self._is_counted_upstream(request, route, context):
@@ -81,21 +86,25 @@ class CountTokens:
             size = size_unchanged(await self._counted(request, route, context))
         await _send(size, context)
 
-    async def _obeying(
+    async def _taken_over(
         self, request: ChatRequest, route: ModelRoute, context: RequestContext
     ) -> ChatRequest:
         """Return the request as it is sent if the proxy keeps its contract, else unchanged."""
         if context.record.mode != "on":
             return request
-        contract = contract_in(request, context.values)
+        contract = contract_in(request, context.headers)
         services = self._contracts
         if contract is None or contract.asks_nothing:
+            is_ours = route.policy.contracts != "upstream"
+            context.may_be_refused = contract is not None and is_ours
             return request
-        if holder_of(contract, route, MESSAGES, services) == "upstream":
+        tenant = context.caller.tenant
+        if holder_of(request, contract, route, tenant, services) == "upstream":
             return request
         context.contract = contract
-        tenant = context.caller.tenant
-        return await taken_over(request, contract, route, tenant, services)
+        ours = await taken_over(request, contract, route, tenant, services)
+        hold_opened(request, ours, context)
+        return ours
 
     async def _size_if_compacted(
         self, request: ChatRequest, route: ModelRoute, context: RequestContext
@@ -131,7 +140,7 @@ class CountTokens:
     async def _is_counted_upstream(
         self, request: ChatRequest, route: ModelRoute, context: RequestContext
     ) -> bool:
-        """Relay the upstream's answer; return False if it has no such path."""
+        """Relay the upstream's answer; return False if it does not count this request."""
         call = call_of(_PATH, request.body, route, context)
         relay = _RelayIfServed(context, self._forwarding.policy)
         try:
@@ -146,13 +155,13 @@ def without_compaction(contract: Contract) -> Contract:
     return replace(contract, compacts=False, compacts_now=False)
 
 
-class _RelayIfServed(RelayBytes):
-    """Relay an answer unless it says that there is no such path."""
+class _RelayIfServed(RelayChat):
+    """Relay an answer unless there is no such path, or a parameter that asks for nothing."""
 
-    async def run(self, reply: Reply, watchdog: Watchdog) -> None:
-        if reply.status in NOT_SERVED:
+    def _raise_overflow(self, status: int, headers: RawHeaders, body: bytes) -> None:  # noqa: ARG002 - as its base
+        is_refusal = self._context.may_be_refused and is_contract_refusal(status, body)
+        if is_refusal or status in NOT_SERVED:
             raise NotServed
-        await super().run(reply, watchdog)
 
 
 async def _send(size: PromptSize, context: RequestContext) -> None:

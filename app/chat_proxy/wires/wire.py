@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
+from chat_proxy.http.headers import RawHeaders
 from chat_proxy.wires.answers import AnswerForm, Reply
 from chat_proxy.wires.contracts.contract import Contract, ContractOutcome, SealedPrompt
 from chat_proxy.wires.event_streams.events import AnswerEdit
@@ -95,11 +96,11 @@ class Wire(ABC):
         `fields` are those of the client's body if the query continues it, else empty.
         """
 
-    def contract(self, fields: Fields, headers: Mapping[bytes, bytes]) -> Contract | None:  # noqa: ARG002 - for APIs that have contracts
+    def contract(self, fields: Fields, headers: RawHeaders) -> Contract | None:  # noqa: ARG002 - for APIs that have contracts
         """Return what a request asks the server to do about its context; None: nothing."""
         return None
 
-    def obeyed(self, fields: Fields, sealed: SealedPrompt | None) -> Fields:  # noqa: ARG002 - for APIs that have contracts
+    def without_contract(self, fields: Fields, sealed: SealedPrompt | None) -> Fields:  # noqa: ARG002 - for APIs that have contracts
         """Return the fields that are sent where the proxy keeps the contract.
 
         Its parameters are left out, and a sealed prompt stands again for the items before it.

@@ -11,7 +11,7 @@ from chat_proxy.wires.responses.answers import ResponsesAnswers
 from chat_proxy.wires.responses.compaction_item import CompactionItemEdit, compaction_document
 from chat_proxy.wires.responses.wire import RESPONSES
 
-DONE = ContractOutcome("cpx1_abc", "Summary.", 900, 300, 70)
+DONE = ContractOutcome("cpx1_abc", "Summary.", 900, 70)
 STREAM = ResponsesAnswers().streamed_reply(Reply("Well.", "m", "up", 1))
 ITEM = {"type": "compaction", "id": "cmp_r1", "encrypted_content": "cpx1_abc"}
 

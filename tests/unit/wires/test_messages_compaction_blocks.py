@@ -63,6 +63,24 @@ def test_messages_that_the_client_kept_from_before_are_not_repeated() -> None:
     ]
 
 
+def test_an_answer_that_repeats_the_end_of_its_prompt_is_not_dropped() -> None:
+    """A user who says the same again, and a model that answers the same, are no repetition."""
+    answer = says(TEXT)
+    sealed = SealedPrompt("messages", (FOLD, answer, NEXT, answer, NEXT), text="So far.")
+
+    found = unfolded([says(BLOCK, TEXT), NEXT], sealed)
+
+    assert found == [*sealed.items, answer, NEXT]
+
+
+def test_instructions_in_the_list_survive_a_client_that_drops_them() -> None:
+    rules, newer = {"role": "system", "content": "Rules."}, {"role": "system", "content": "New."}
+    sealed = SealedPrompt("messages", (FOLD,), (rules,), text="So far.")
+
+    assert unfolded([says(BLOCK, TEXT), NEXT], sealed) == [rules, FOLD, says(TEXT), NEXT]
+    assert unfolded([newer, ASKED, says(BLOCK, TEXT)], sealed) == [newer, FOLD, says(TEXT)]
+
+
 def test_two_messages_of_the_user_have_an_answer_between_them() -> None:
     found = unfolded([says(BLOCK), NEXT], SEALED)
 

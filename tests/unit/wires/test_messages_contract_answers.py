@@ -25,7 +25,7 @@ CLEARED = ContractOutcome(
     cleared_thinking_turns=2,
     cleared_thinking_tokens=40,
 )
-COMPACTED = ContractOutcome("sealed", "So far.", 5_000, 900, 300)
+COMPACTED = ContractOutcome("sealed", "So far.", 5_000, 300)
 APPLIED = [
     {"type": "clear_thinking_20251015", "cleared_thinking_turns": 2, "cleared_input_tokens": 40},
     {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 3, "cleared_input_tokens": 900},
@@ -134,7 +134,7 @@ def test_what_is_no_message_passes_unchanged(body: bytes) -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 64, 10_000])
 def test_a_stream_has_the_compaction_first_and_the_edits_last(size: int) -> None:
-    outcome = ContractOutcome("sealed", "So far.", 5_000, 900, 300, 3, 900, 2, 40)
+    outcome = ContractOutcome("sealed", "So far.", 5_000, 300, 3, 900, 2, 40)
 
     changed = fed(ContractEdit(outcome), b"".join(stream()), size)
 

@@ -36,9 +36,22 @@ def uses(value: Any) -> Fields:
     return {"type": "tool_uses", "value": value}
 
 
-def test_betas_are_read_from_a_list_with_blanks() -> None:
-    assert betas_in(b"a-1, b-2 ,,c-3") == {"a-1", "b-2", "c-3"}
-    assert betas_in(b"") == frozenset()
+def test_betas_are_read_from_lists_with_blanks_and_from_all_headers() -> None:
+    headers = [(b"anthropic-beta", b"a-1, b-2 ,,c-3"), (b"accept", b"x"), (b"anthropic-beta", b"d")]
+
+    assert betas_in(headers) >= {"a-1", "b-2", "c-3", "d"}
+    assert "x" not in betas_in(headers)
+    assert betas_in([]) == frozenset()
+
+
+def test_a_mistake_in_a_block_leaves_its_seal_to_its_maker() -> None:
+    block = {"type": "compaction", "content": "x", "encrypted_content": "sealed", "signature": "y"}
+
+    contract = contract_of({"messages": [{"role": "assistant", "content": [block]}]}, BETAS)
+
+    assert contract is not None
+    assert contract.mistake
+    assert contract.sealed == "sealed"
 
 
 def test_clearing_tool_uses_has_the_defaults_of_the_api() -> None:

@@ -20,7 +20,7 @@ def item(content: object = "abc") -> Any:
 
 
 def contract(**fields: Any) -> Contract | None:
-    return RESPONSES.contract({"model": "m", **fields}, {})
+    return RESPONSES.contract({"model": "m", **fields}, [])
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,7 @@ def contract(**fields: Any) -> Contract | None:
         {"input": [USER]},
         {"input": 3},
         {"input": [1, "x", None]},
-        {"input": [{"type": "compaction"}, USER]},
-        {"input": [item(3), USER]},
+        {"input": [{"type": "reasoning", "encrypted_content": "x"}, USER]},
     ],
 )
 def test_most_requests_ask_for_nothing(fields: Any) -> None:
@@ -58,7 +57,9 @@ def test_an_empty_list_asks_for_nothing_but_is_taken_out() -> None:
     found = contract(input=[USER], context_management=[])
 
     assert found == Contract()
-    assert RESPONSES.obeyed({"input": [USER], "context_management": []}, None) == {"input": [USER]}
+    assert RESPONSES.without_contract({"input": [USER], "context_management": []}, None) == {
+        "input": [USER]
+    }
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_a_trigger_that_is_not_last_is_a_mistake() -> None:
     assert (found.param, found.compacts_now) == ("input", False)
 
 
-@pytest.mark.parametrize(("content", "sealed"), [("new", "new"), ("", ""), (None, "old")])
+@pytest.mark.parametrize(("content", "sealed"), [("new", "new"), ("", ""), (None, "")])
 def test_the_newest_item_counts(content: object, sealed: str) -> None:
     assert contract(input=[item("old"), USER, item(content), USER]) == Contract(sealed=sealed)
 
@@ -103,28 +104,44 @@ def test_the_newest_item_counts(content: object, sealed: str) -> None:
 def test_a_sealed_prompt_stands_for_all_before_it() -> None:
     fields = {"model": "m", "input": [SYSTEM, USER, item("old"), USER, item(), USER, TRIGGER]}
 
-    assert RESPONSES.obeyed(fields, SEALED) == {"model": "m", "input": [SYSTEM, FOLD, USER]}
+    assert RESPONSES.without_contract(fields, SEALED) == {
+        "model": "m",
+        "input": [SYSTEM, FOLD, USER],
+    }
 
 
 def test_instructions_that_a_client_dropped_come_back() -> None:
-    assert RESPONSES.obeyed({"input": [item(), USER]}, SEALED)["input"] == [SYSTEM, FOLD, USER]
+    assert RESPONSES.without_contract({"input": [item(), USER]}, SEALED)["input"] == [
+        SYSTEM,
+        FOLD,
+        USER,
+    ]
 
 
 def test_instructions_that_a_client_sends_elsewhere_are_not_doubled() -> None:
     newer = {"role": "system", "content": "Newer rules."}
 
-    assert RESPONSES.obeyed({"input": [item(), newer]}, SEALED)["input"] == [FOLD, newer]
+    assert RESPONSES.without_contract({"input": [item(), newer]}, SEALED)["input"] == [FOLD, newer]
 
 
 def test_what_has_no_list_keeps_it() -> None:
     fields = {"input": "Hi", "context_management": [{"type": "compaction"}]}
 
-    assert RESPONSES.obeyed(fields, None) == {"input": "Hi"}
+    assert RESPONSES.without_contract(fields, None) == {"input": "Hi"}
+
+
+@pytest.mark.parametrize("content", [None, 5, True, [], {}])
+def test_an_item_without_a_sealed_prompt_is_one_that_nobody_opens(content: Any) -> None:
+    """Passed over, all that it stands for would be lost without a word."""
+    found = contract(input=[{"type": "compaction", "encrypted_content": content}, USER])
+
+    assert found is not None
+    assert found.sealed == ""
 
 
 def test_chat_completions_has_no_contracts() -> None:
     fields = {"messages": [USER], "context_management": [{"type": "compaction"}]}
 
-    assert CHAT_COMPLETIONS.contract(fields, {}) is None
-    assert CHAT_COMPLETIONS.obeyed(fields, None) is fields
+    assert CHAT_COMPLETIONS.contract(fields, []) is None
+    assert CHAT_COMPLETIONS.without_contract(fields, None) is fields
     assert CHAT_COMPLETIONS.answer_edit(NOTHING_DONE, "r") is None

@@ -20,7 +20,7 @@ def rewrite_any_body(data: bytes) -> None:
     """Write a body unchanged, with copied messages, without its oldest, and with a tool of ours."""
     try:
         request = read_any_wire(data, LIMITS)
-        wire_of(request).contract(own_fields(request), {})
+        wire_of(request).contract(own_fields(request), [])
     except BadRequest:
         return
     read = request.conversation

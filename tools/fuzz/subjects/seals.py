@@ -3,7 +3,14 @@
 from hashlib import sha256
 from typing import Final
 
-from chat_proxy.compaction.contracts.sealed import PREFIX, Refused, read_content, seal, unseal
+from chat_proxy.compaction.contracts.sealed import (
+    PREFIX,
+    Refused,
+    content_of,
+    read_content,
+    seal,
+    unseal,
+)
 from chat_proxy.wires.contracts.contract import SealedPrompt
 
 KEY: Final = b"k" * 32
@@ -17,7 +24,9 @@ def open_any_seal(data: bytes) -> None:
     assert isinstance(unseal(PREFIX + text, KEY, NOW), Refused)
     assert isinstance(read_content(data), Refused)
     prompt = SealedPrompt("chat", ({"role": "user", "content": text},), (), 1, 2, NOW, text)
-    sealed = seal(prompt, KEY).text
+    content = content_of(prompt)
+    assert content is not None
+    sealed = seal(content, KEY, NOW)
     assert unseal(sealed, KEY, NOW) == prompt
     assert isinstance(unseal(sealed, sha256(data).digest(), NOW), Refused)
     assert isinstance(unseal(sealed, KEY, NOW + 10**8), Refused)

@@ -3,8 +3,7 @@
     prefix · base64url( version · form · created · expires · MAC · content )
 
 The key belongs to one tenant, model and policy, so a prompt that another owner sealed has a MAC
-that is wrong here. A content that is too large for a client to carry is stored, and its digest is
-sealed in its place.
+that is wrong here. The content is the compressed prompt, or the digest of one that is stored.
 """
 
 import hmac
@@ -21,11 +20,10 @@ from chat_proxy.wires.contracts.contract import SealedPrompt
 PREFIX: Final = "cpx1_"
 """How every sealed prompt of ours begins; anything else is another server's."""
 KEPT_SECONDS: Final = 30 * 86_400
-MAX_INLINE_BYTES: Final = 256 * 1024
-"""The longest compressed content that a client carries itself."""
-MAX_PLAIN_BYTES: Final = 16 * 1024 * 1024
-"""The longest content after decompression; more is refused before it takes memory."""
-MAX_CHARS: Final = len(PREFIX) + (MAX_INLINE_BYTES + 256) * 4 // 3
+MAX_PLAIN_BYTES: Final = 64 * 1024 * 1024
+"""The longest prompt that is sealed; more is refused before it takes memory."""
+MAX_CHARS: Final = len(PREFIX) + (MAX_PLAIN_BYTES + MAX_PLAIN_BYTES // 1024) * 4 // 3
+"""The longest text of a seal: a content may grow a little where it cannot be compressed."""
 
 _VERSION: Final = 1
 _INLINE: Final = 0
@@ -34,14 +32,6 @@ _PURPOSE: Final = b"chat-proxy/sealed/1"
 _HEAD: Final = struct.Struct(">BBQQ")
 _MAC_BYTES: Final = 32
 _LEVEL: Final = 6
-
-
-class Sealing(NamedTuple):
-    """A sealed prompt, and what must be stored for it if it is too large to be carried."""
-
-    text: str
-    digest: bytes = b""
-    stored: bytes = b""
 
 
 class StoredPrompt(NamedTuple):
@@ -70,17 +60,24 @@ def is_ours(text: str) -> bool:
     return text.startswith(PREFIX)
 
 
-def seal(prompt: SealedPrompt, key: bytes, kept_seconds: int = KEPT_SECONDS) -> Sealing:
-    """Return a prompt sealed under its owner's key, valid from its creation on."""
-    content = zlib.compress(_plain(prompt), _LEVEL)
-    is_inline = len(content) <= MAX_INLINE_BYTES
-    digest = sha256(content).digest()
-    carried = content if is_inline else digest
-    form = _INLINE if is_inline else _STORED
-    head = _HEAD.pack(_VERSION, form, prompt.created, prompt.created + kept_seconds)
+def content_of(prompt: SealedPrompt) -> bytes | None:
+    """Return a prompt compressed; None if it is too long to be opened again."""
+    plain = _plain(prompt)
+    return zlib.compress(plain, _LEVEL) if len(plain) <= MAX_PLAIN_BYTES else None
+
+
+def digest_of(content: bytes) -> bytes:
+    """Return what identifies a stored content."""
+    return sha256(content).digest()
+
+
+def seal(content: bytes, key: bytes, created: int, *, is_stored: bool = False) -> str:
+    """Return a content, or the digest of a stored one, sealed under its owner's key."""
+    carried = digest_of(content) if is_stored else content
+    form = _STORED if is_stored else _INLINE
+    head = _HEAD.pack(_VERSION, form, created, created + KEPT_SECONDS)
     packed = head + _mac(key, head, carried) + carried
-    text = PREFIX + urlsafe_b64encode(packed).decode().rstrip("=")
-    return Sealing(text) if is_inline else Sealing(text, digest, content)
+    return PREFIX + urlsafe_b64encode(packed).decode().rstrip("=")
 
 
 def unseal(text: object, key: bytes, now: int) -> SealedPrompt | StoredPrompt | Refused:
@@ -104,7 +101,7 @@ def unseal(text: object, key: bytes, now: int) -> SealedPrompt | StoredPrompt | 
 
 def read_stored(stored: bytes | None, digest: bytes) -> SealedPrompt | Refused:
     """Return the prompt of a stored content, if it is the one that was sealed."""
-    if stored is None or not hmac.compare_digest(sha256(stored).digest(), digest):
+    if stored is None or not hmac.compare_digest(digest_of(stored), digest):
         return NOT_STORED
     return read_content(stored)
 
@@ -113,7 +110,7 @@ def read_content(content: bytes) -> SealedPrompt | Refused:
     """Return the prompt in a content whose origin was checked before."""
     inflating = zlib.decompressobj()
     try:
-        plain = inflating.decompress(content, MAX_PLAIN_BYTES)
+        plain = inflating.decompress(content, MAX_PLAIN_BYTES + 1)
         document: Any = json.loads(plain) if inflating.eof else None
         return _prompt(document)
     except (zlib.error, ValueError, TypeError, KeyError, RecursionError):
@@ -125,8 +122,6 @@ def _prompt(document: Any) -> SealedPrompt:
         str(document["wire"]),
         _items(document["items"]),
         _items(document["instructions"]),
-        int(document["messages"]),
-        int(document["tokens"]),
         int(document["created"]),
         str(document.get("text", "")),
     )
@@ -144,8 +139,6 @@ def _plain(prompt: SealedPrompt) -> bytes:
         "wire": prompt.wire,
         "items": prompt.items,
         "instructions": prompt.instructions,
-        "messages": prompt.messages,
-        "tokens": prompt.tokens,
         "created": prompt.created,
         "text": prompt.text,
     }

@@ -9,7 +9,7 @@ from chat_proxy.caches import BoundedDict
 from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.wires.wire import Wire
 
-MAX_REFUSALS: Final = 1_000
+MAX_REFUSALS: Final = 10_000
 FORGOTTEN_SECONDS: Final = 86_400.0
 _STATUSES: Final = (400, 404, 405, 422, 501)
 _PARAMETERS: Final = r"context_management|compaction_trigger|compaction|compact_threshold"
@@ -34,21 +34,21 @@ def is_contract_refusal(status: int, body: bytes) -> bool:
 
 
 class LearnedRefusals:
-    """Which upstreams refused contracts; keyed by base URL, wire and model, for a day.
+    """Which upstreams refused contracts; keyed by tenant, base URL, wire and model, for a day.
 
-    At most MAX_REFUSALS. All tenants share it: an entry says nothing of a conversation, and only
-    the upstream's own words make one.
+    At most MAX_REFUSALS. A tenant learns for itself alone: upstreams repeat in their errors what a
+    client wrote, and refuse to one account what they do for another.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seen: BoundedDict[tuple[str, str, str], float] = BoundedDict(MAX_REFUSALS)
+        self._seen: BoundedDict[tuple[str, ...], float] = BoundedDict(MAX_REFUSALS)
 
-    def add(self, route: ModelRoute, wire: Wire) -> None:
-        """Remember that an upstream refused."""
-        self._seen.put((route.base_url, wire.name, route.model), self._clock())
+    def add(self, tenant: str, route: ModelRoute, wire: Wire) -> None:
+        """Remember that an upstream refused a tenant's request."""
+        self._seen.put((tenant, route.base_url, wire.name, route.model), self._clock())
 
-    def has(self, route: ModelRoute, wire: Wire) -> bool:
-        """Return whether an upstream refused within the last day."""
-        seen = self._seen.get((route.base_url, wire.name, route.model))
+    def has(self, tenant: str, route: ModelRoute, wire: Wire) -> bool:
+        """Return whether an upstream refused a tenant's request within the last day."""
+        seen = self._seen.get((tenant, route.base_url, wire.name, route.model))
         return seen is not None and self._clock() - seen < FORGOTTEN_SECONDS

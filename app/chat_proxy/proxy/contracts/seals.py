@@ -1,17 +1,16 @@
 """Seal the prompt of a compacted request for its client, and open what a client sends back."""
 
+import asyncio
 import json
 import time
-from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 from chat_proxy.compaction.contracts.sealed import (
     KEPT_SECONDS,
-    MAX_INLINE_BYTES,
     Refused,
-    Sealing,
     StoredPrompt,
+    content_of,
+    digest_of,
     read_stored,
     seal,
     unseal,
@@ -24,41 +23,42 @@ from chat_proxy.wires.contracts.contract import SealedPrompt
 from chat_proxy.wires.wire import Wire
 
 KIND: Final = "sealed"
+MAX_CARRIED_BYTES: Final = 256 * 1024
+"""The longest compressed prompt that a client carries itself if the store can take it."""
 INLINE_BYTES: Final = 64 * 1024
-"""A prompt up to this size is sealed and opened without a thread."""
+"""A prompt up to this size is sealed without a thread."""
 _INSTRUCTING: Final = ("system", "developer")
 
 
-async def seal_body(
-    body: bytes, wire: Wire, counts: tuple[int, int], scope: Scope, store: Store, text: str = ""
-) -> str:
+async def seal_body(body: bytes, wire: Wire, scope: Scope, store: Store, text: str = "") -> str:
     """Return the prompt of a request body, sealed for its tenant, model and policy.
 
-    `counts` are the client's messages that it stands for, and its tokens; `text` is what the client
-    is told of them. A prompt that is too
-    large for the client to carry is stored.
+    `text` is what the client is told of it. A large prompt is stored; the client carries it all the
+    same if the store does not take it. Empty if it is too long to be opened again.
     """
     key, now = scope.key(store, KIND), int(time.time())
 
-    def work() -> Sealing:
-        return seal(replace(prompt_in(body, wire, *counts, now), text=text), key)
+    def work() -> bytes | None:
+        return content_of(prompt_in(body, wire, now, text))
 
-    sealing = await run_inline_or_in_thread(work, len(body), INLINE_BYTES)
-    if sealing.stored:
-        address = scope.address(store, KIND, sealing.digest)
-        await store.put(KIND, address, sealing.stored, KEPT_SECONDS, scope.tenant)
-    return sealing.text
+    content = await run_inline_or_in_thread(work, len(body), INLINE_BYTES)
+    if content is None:
+        return ""
+    is_stored = False
+    if len(content) > MAX_CARRIED_BYTES:
+        address = scope.address(store, KIND, digest_of(content))
+        is_stored = await store.put(KIND, address, content, KEPT_SECONDS, scope.tenant)
+    return seal(content, key, now, is_stored=is_stored)
 
 
 async def open_prompt(text: str, wire: Wire, scope: Scope, store: Store) -> SealedPrompt:
     """Return the prompt that a client sends back, or raise InvalidCompactionItem."""
-    work = partial(unseal, text, scope.key(store, KIND), int(time.time()))
-    opened = await run_inline_or_in_thread(work, len(text), INLINE_BYTES)
+    # Never on the event loop: a short text may have been made of a very long one.
+    opened = await asyncio.to_thread(unseal, text, scope.key(store, KIND), int(time.time()))
     if isinstance(opened, StoredPrompt):
         address = scope.address(store, KIND, opened.digest)
         rows = await store.get_many(KIND, [address])
-        read = partial(read_stored, rows.get(address), opened.digest)
-        opened = await run_inline_or_in_thread(read, MAX_INLINE_BYTES, INLINE_BYTES)
+        opened = await asyncio.to_thread(read_stored, rows.get(address), opened.digest)
     if isinstance(opened, SealedPrompt) and opened.wire != wire.name:
         opened = Refused("it was made for another API.")
     if isinstance(opened, Refused):
@@ -66,7 +66,7 @@ async def open_prompt(text: str, wire: Wire, scope: Scope, store: Store) -> Seal
     return opened
 
 
-def prompt_in(body: bytes, wire: Wire, messages: int, tokens: int, now: int) -> SealedPrompt:
+def prompt_in(body: bytes, wire: Wire, now: int, text: str) -> SealedPrompt:
     """Return the prompt of a request body, to be sealed."""
     items: Any = json.loads(body)[wire.key]
     if type(items) is str:
@@ -74,11 +74,4 @@ def prompt_in(body: bytes, wire: Wire, messages: int, tokens: int, now: int) -> 
     leading = 0
     while leading < len(items) and items[leading].get("role") in _INSTRUCTING:
         leading += 1
-    return SealedPrompt(
-        wire.name,
-        tuple(items[leading:]),
-        tuple(items[:leading]),
-        messages,
-        tokens,
-        now,
-    )
+    return SealedPrompt(wire.name, tuple(items[leading:]), tuple(items[:leading]), now, text)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from chat_proxy.chat.body.parsed_body import RequestLimits
 from chat_proxy.proxy.compacting.services import CompactionServices
 from chat_proxy.proxy.contracts.refusals import LearnedRefusals
 from chat_proxy.proxy.forwarding.send import Forwarding
@@ -16,6 +17,8 @@ class ContractServices:
     sizing: Sizing
     compaction: CompactionServices
     forwarding: Forwarding
+    limits: RequestLimits
+    """The limits of a request's JSON, also with its sealed prompt opened."""
     refusals: LearnedRefusals = field(default_factory=LearnedRefusals)
 
     @property

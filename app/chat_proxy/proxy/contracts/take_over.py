@@ -1,26 +1,27 @@
 """Decide who keeps a request's contract, and take over those that are the proxy's."""
 
-from collections.abc import Mapping
-from functools import partial
+import asyncio
+import json
 
 from chat_proxy.chat.body.json_writer import serialise
-from chat_proxy.chat.body.parsed_body import ParsedBody
+from chat_proxy.chat.body.parsed_body import RequestLimits, parse_body
+from chat_proxy.chat.body.parsing import has_long_integers
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.errors import InvalidValue, RequestTooLarge
-from chat_proxy.inline_or_thread import run_inline_or_in_thread
+from chat_proxy.http.headers import RawHeaders
+from chat_proxy.proxy.contracts.holder import Holder, contract_holder, is_hosted
 from chat_proxy.proxy.contracts.seals import open_prompt
 from chat_proxy.proxy.contracts.services import ContractServices
-from chat_proxy.proxy.contracts.whose_job import Holder, is_hosted, whose_job
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.session.recognition.scope import Scope
-from chat_proxy.wires.contracts.contract import Contract
+from chat_proxy.wires.body import wire_of
+from chat_proxy.wires.contracts.contract import Contract, SealedPrompt
 from chat_proxy.wires.reading import Fields
 from chat_proxy.wires.request import WireRequest
-from chat_proxy.wires.wire import Wire
 
 
-def contract_in(request: ChatRequest, headers: Mapping[bytes, bytes]) -> Contract | None:
+def contract_in(request: ChatRequest, headers: RawHeaders) -> Contract | None:
     """Return what a request asks the server to do about its context; None: nothing."""
     if not isinstance(request, WireRequest):
         return None  # and its fields are not parsed: most of them are known already
@@ -28,16 +29,21 @@ def contract_in(request: ChatRequest, headers: Mapping[bytes, bytes]) -> Contrac
 
 
 def holder_of(
-    contract: Contract | None, route: ModelRoute, wire: Wire, services: ContractServices
+    request: ChatRequest,
+    contract: Contract | None,
+    route: ModelRoute,
+    tenant: str,
+    services: ContractServices,
 ) -> Holder:
-    """Return who keeps a contract with this upstream."""
+    """Return who keeps a request's contract with this upstream."""
     if contract is None:
         return "none"
-    return whose_job(
+    wire = wire_of(request)
+    return contract_holder(
         route.policy.contracts,
         contract,
         is_hosted=is_hosted(route.base_url, wire),
-        is_refused=services.refusals.has(route, wire),
+        is_refused=services.refusals.has(tenant, route, wire),
     )
 
 
@@ -57,29 +63,37 @@ async def taken_over(
         return request
     if contract.mistake:
         raise InvalidValue(contract.mistake, param=contract.param)
-    wire, sealed = request.wire, None
+    sealed = None
     if contract.sealed is not None:
         scope = Scope(tenant, route.fingerprint)
-        sealed = await open_prompt(contract.sealed, wire, scope, services.store)
-    fields = wire.obeyed(request.own_fields, sealed)
-    if fields is request.own_fields:
-        return request
-    work = partial(_request_of, fields, request)
-    obeying = await run_inline_or_in_thread(work, request.work_bytes)
-    if len(obeying.body) > services.max_body_bytes:
+        sealed = await open_prompt(contract.sealed, request.wire, scope, services.store)
+    # Never on the event loop: a short request may bring a long prompt.
+    body = await asyncio.to_thread(_body_without_contract, request, sealed)
+    if len(body) > services.max_body_bytes:
         raise RequestTooLarge(
-            f"With its compaction item opened, the body is {len(obeying.body)} bytes; at most "
+            f"With its compaction item opened, the body is {len(body)} bytes; at most "
             f"{services.max_body_bytes} are accepted."
         )
-    return obeying
+    return await asyncio.to_thread(_request_of, body, request, services.limits)
 
 
 def hold_opened(request: ChatRequest, ours: ChatRequest, context: RequestContext) -> None:
     """Have a request hold what its sealed prompt opened to, or raise Overloaded."""
-    if ours is not request:
-        context.hold(len(request.body) + ours.memory_bytes)
+    context.hold(len(request.body) + ours.memory_bytes)
 
 
-def _request_of(fields: Fields, request: WireRequest) -> WireRequest:
-    parsed = ParsedBody(serialise(fields), fields, request.has_lone_surrogates)
-    return WireRequest(request.wire, parsed, request.salt)
+def _body_without_contract(request: WireRequest, sealed: SealedPrompt | None) -> bytes:
+    return serialise(request.wire.without_contract(_exact_fields(request), sealed))
+
+
+def _exact_fields(request: WireRequest) -> Fields:
+    """Return the fields with every digit; the list of messages has them already."""
+    others = [it for name, it in request.own_fields.items() if name != request.wire.key]
+    if not has_long_integers(others):
+        return request.own_fields
+    exact: Fields = json.loads(request.body)
+    return exact
+
+
+def _request_of(body: bytes, request: WireRequest, limits: RequestLimits) -> WireRequest:
+    return WireRequest(request.wire, parse_body(body, limits), request.salt)

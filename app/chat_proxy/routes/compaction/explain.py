@@ -37,7 +37,7 @@ class Explain:
         route = self._model_routes.of(request.model)
         request = await self._restoring.restored(request, route, context.caller.tenant)
         explanation = await explain_request(
-            request, route, context.caller, context.values, services
+            request, route, context.caller, context.headers, services
         )
         # Not by orjson: names may hold lone surrogates.
         body = json.dumps(explanation).encode()

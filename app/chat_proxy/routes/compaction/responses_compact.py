@@ -5,10 +5,16 @@ from dataclasses import replace
 
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.chat.body.request import ChatRequest
+from chat_proxy.errors import InvalidValue
 from chat_proxy.proxy.contracts.answer import run_compaction
+from chat_proxy.proxy.contracts.holder import UPSTREAM_COMPACTS
 from chat_proxy.proxy.contracts.services import ContractServices
-from chat_proxy.proxy.contracts.take_over import contract_in, hold_opened, holder_of, taken_over
-from chat_proxy.proxy.contracts.whose_job import UPSTREAM_COMPACTS
+from chat_proxy.proxy.contracts.take_over import (
+    contract_in,
+    hold_opened,
+    holder_of,
+    taken_over,
+)
 from chat_proxy.proxy.forwarding.send import forward
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoutes
@@ -48,18 +54,26 @@ class ResponsesCompact:
         asked = context.values.get(b"x-chat-proxy-mode", b"")
         record.model = route.model
         record.set_mode(effective_mode(route.policy.mode, asked))
-        contract = contract_in(request, context.values) or Contract()
+        contract = contract_in(request, context.headers) or Contract()
         contract = replace(contract, compacts_now=True)
-        holder = holder_of(contract, route, RESPONSES, services)
+        holder = holder_of(request, contract, route, context.caller.tenant, services)
         if record.mode != "on" or holder == "upstream":
             record.compaction = "off"
             record.explain(UPSTREAM_COMPACTS, warns=False)
             await forward(_PATH, request.body, route, context, services.forwarding)
             return
         required_model(request)
+        check_instructions(request)
         ours = await taken_over(request, contract, route, context.caller.tenant, services)
         hold_opened(request, ours, context)
         done = await run_compaction(ours, contract, route, context, services)
         given = own_fields(request).get("input")
         document = compaction_document(given, done, record.request_id, int(time.time()))
         await context.answer_json(serialise(document))
+
+
+def check_instructions(request: ChatRequest) -> None:
+    """Raise InvalidValue for instructions that are no text: no upstream checks them here."""
+    instructions = own_fields(request).get("instructions")
+    if instructions is not None and type(instructions) is not str:
+        raise InvalidValue("instructions must be a text.", param="instructions")

@@ -8,7 +8,7 @@ from chat_proxy.wires.reading import Fields
 
 @dataclass(frozen=True, slots=True)
 class ClearResults:
-    """A wish to clear old tool results from a size, or from a number of results, on."""
+    """How old tool results are cleared: from a size, or from a number of results, on."""
 
     trigger_tokens: int | None = None
     trigger_results: int | None = None
@@ -23,7 +23,7 @@ class ClearResults:
 
 @dataclass(frozen=True, slots=True)
 class ClearThinking:
-    """A wish to clear the thinking of older turns."""
+    """How the thinking of older turns is cleared."""
 
     keep_turns: int | None = None
     """How many of the newest turns keep it; None: all."""
@@ -82,10 +82,6 @@ class SealedPrompt:
     """The folded text and all that follows it, up to the end of the request."""
     instructions: tuple[Fields, ...] = ()
     """The instructions in front, for a client that dropped its own."""
-    messages: int = 0
-    """How many of the client's messages it stands for."""
-    tokens: int = 0
-    """The tokens of the prompt."""
     created: int = 0
     """When it was made, in seconds since 1970."""
     text: str = ""
@@ -101,7 +97,6 @@ class ContractOutcome:
     text: str = ""
     """The folded text in plain words."""
     tokens_before: int = 0
-    tokens_after: int = 0
     summary_tokens: int = 0
     """The tokens of the folded text."""
     cleared_results: int = 0

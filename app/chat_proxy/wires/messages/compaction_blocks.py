@@ -2,6 +2,7 @@
 
 from base64 import urlsafe_b64encode
 from hashlib import sha256
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from chat_proxy.errors import InvalidCompactionItem
@@ -61,6 +62,13 @@ def newest_block(messages: Any) -> FoundBlock | None:
     return None
 
 
+def sealed_text(messages: Any) -> str | None:
+    """Return what the newest compaction carries; None if there is none, or it carries no text."""
+    found = newest_block(messages)
+    sealed = found.block.get("encrypted_content") if found is not None else None
+    return sealed if type(sealed) is str else None
+
+
 def has_blocks(messages: Any) -> bool:
     """Return whether a history has a compaction, failed ones included."""
     if type(messages) is not list:
@@ -91,7 +99,8 @@ def unfolded(messages: list[Fields], sealed: SealedPrompt | None) -> list[Fields
     """Return a history in which a sealed prompt stands for its newest block and all before it.
 
     Blocks of compactions that failed, and of older ones, are left out. So are messages that the
-    client kept from before the compaction, if the prompt ends with them. Raise
+    client kept from before a block that was the whole answer, if the prompt ends with them.
+    Instructions in front stay as the client sends them now, or as it sent them then. Raise
     InvalidCompactionItem if the block says something else than it was sealed with.
     """
     found = newest_block(messages) if sealed is not None else None
@@ -105,11 +114,17 @@ def unfolded(messages: list[Fields], sealed: SealedPrompt | None) -> list[Fields
     rest = message["content"][found.place + 1 :]
     own = [{**message, "content": rest}] if rest else []
     behind = _without_blocks([*own, *messages[found.message + 1 :]])
-    before = list(sealed.items)
-    behind = behind[_repeated(before, behind) :]
+    before = [*(_leading(messages[: found.message]) or sealed.instructions), *sealed.items]
+    if not own:
+        behind = behind[_repeated(before, behind) :]
     if behind and before and before[-1].get("role") == behind[0].get("role") == "user":
         before.append({"role": "assistant", "content": ACKNOWLEDGEMENT})
     return [*before, *behind]
+
+
+def _leading(messages: list[Fields]) -> list[Fields]:
+    """Return the instructions in front of a history."""
+    return list(takewhile(lambda message: message.get("role") == "system", messages))
 
 
 def _repeated(before: list[Fields], behind: list[Fields]) -> int:

@@ -8,8 +8,14 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from chat_proxy.http.headers import RawHeaders
 from chat_proxy.wires.contracts.contract import ClearResults, ClearThinking, Contract
-from chat_proxy.wires.messages.compaction_blocks import has_blocks, mistake_in, newest_block
+from chat_proxy.wires.messages.compaction_blocks import (
+    has_blocks,
+    mistake_in,
+    newest_block,
+    sealed_text,
+)
 from chat_proxy.wires.reading import Fields
 
 BETA_HEADER: Final = b"anthropic-beta"
@@ -44,10 +50,10 @@ class _Mistake(ValueError):
         self.param = at
 
 
-def betas_in(header: bytes) -> frozenset[str]:
-    """Return the names in an `anthropic-beta` header."""
-    names = header.decode("latin-1").split(",")
-    return frozenset(name.strip() for name in names if name.strip())
+def betas_in(headers: RawHeaders) -> frozenset[str]:
+    """Return the names in the `anthropic-beta` headers of a request, of which there may be many."""
+    lists = (value.decode("latin-1") for name, value in headers if name == BETA_HEADER)
+    return frozenset(name.strip() for names in lists for name in names.split(","))
 
 
 def asked_fields(fields: Fields, betas: Collection[str]) -> tuple[str, ...]:
@@ -71,18 +77,20 @@ def contract_of(fields: Fields, betas: Collection[str]) -> Contract | None:
         contract = _asked(asked, fields, betas)
         return replace(contract, sealed=_sealed(messages), has_items=has_items)
     except _Mistake as mistake:
-        return Contract(mistake=str(mistake), param=mistake.param)
+        return Contract(
+            sealed=sealed_text(messages),
+            has_items=has_items,
+            mistake=str(mistake),
+            param=mistake.param,
+        )
 
 
 def _sealed(messages: Any) -> str | None:
     """Return the seal of the newest compaction block, None if there is none."""
     found = newest_block(messages)
-    if found is None:
-        return None
-    if mistake := mistake_in(found):
+    if found is not None and (mistake := mistake_in(found)):
         raise _Mistake(*mistake)
-    sealed: str = found.block["encrypted_content"]
-    return sealed
+    return sealed_text(messages)
 
 
 def _asked(asked: tuple[str, ...], fields: Fields, betas: Collection[str]) -> Contract:

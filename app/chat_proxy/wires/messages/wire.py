@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from chat_proxy.chat.body.json_writer import serialise
+from chat_proxy.http.headers import RawHeaders
 from chat_proxy.wires.answers import Reply, named_event
 from chat_proxy.wires.contracts.contract import Contract, ContractOutcome, SealedPrompt
 from chat_proxy.wires.event_streams.events import AnswerEdit
@@ -14,7 +15,7 @@ from chat_proxy.wires.messages.contract_answers import (
     paused_events,
     paused_message,
 )
-from chat_proxy.wires.messages.edits import BETA_HEADER, PARAMETERS, betas_in, contract_of
+from chat_proxy.wires.messages.edits import PARAMETERS, betas_in, contract_of
 from chat_proxy.wires.messages.read import read
 from chat_proxy.wires.messages.write import new_message, write
 from chat_proxy.wires.own_calls.edit import Round
@@ -91,11 +92,11 @@ class Messages(Wire):
             own["temperature"] = query.temperature
         return own
 
-    def contract(self, fields: Fields, headers: Mapping[bytes, bytes]) -> Contract | None:
+    def contract(self, fields: Fields, headers: RawHeaders) -> Contract | None:
         """Return what a request asks for by its parameters, and the block that it sends back."""
-        return contract_of(fields, betas_in(headers.get(BETA_HEADER, b"")))
+        return contract_of(fields, betas_in(headers))
 
-    def obeyed(self, fields: Fields, sealed: SealedPrompt | None) -> Fields:
+    def without_contract(self, fields: Fields, sealed: SealedPrompt | None) -> Fields:
         """Return the fields without the contract's parameters, a sealed prompt opened."""
         others = {name: value for name, value in fields.items() if name not in PARAMETERS}
         if not has_blocks(fields.get("messages")):

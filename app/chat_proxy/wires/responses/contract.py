@@ -17,7 +17,7 @@ def contract_in(fields: Fields) -> Contract | None:
     items = _items_in(fields)
     kinds = [item.get("type") for item in items]
     management = fields.get(MANAGEMENT)
-    sealed = next((item["encrypted_content"] for item in reversed(items) if _seals(item)), None)
+    sealed = next((_sealed_in(item) for item in reversed(items) if _is(item, ITEM)), None)
     if management is None and TRIGGER not in kinds and sealed is None:
         return None
     if TRIGGER in kinds[:-1]:
@@ -34,7 +34,7 @@ def contract_in(fields: Fields) -> Contract | None:
     )
 
 
-def obeyed(fields: Fields, sealed: SealedPrompt | None) -> Fields:
+def without_contract(fields: Fields, sealed: SealedPrompt | None) -> Fields:
     """Return the fields without the contract's parameters, a sealed prompt opened."""
     others = {name: value for name, value in fields.items() if name != MANAGEMENT}
     given = fields.get("input")
@@ -52,7 +52,7 @@ def _opened(items: list[Any], sealed: SealedPrompt) -> list[Any]:
     Instructions in front stay as the client sends them now; a client that sends none gets those
     that it had.
     """
-    newest = max(index for index, item in enumerate(items) if _seals(item))
+    newest = max(index for index, item in enumerate(items) if _is(item, ITEM))
     leading: list[Any] = []
     for item in items[:newest]:
         if type(item) is not dict or item.get("role") not in _INSTRUCTING:
@@ -81,9 +81,10 @@ def _threshold_in(management: Any) -> tuple[int | None, str]:
     return min((it for it in thresholds if it is not None), default=None), ""
 
 
-def _seals(item: Any) -> bool:
-    """Return whether an item has a sealed prompt; what is none is the upstream's to judge."""
-    return _is(item, ITEM) and type(item.get("encrypted_content")) is str
+def _sealed_in(item: Fields) -> str:
+    """Return the sealed prompt of an item; an empty one, which nobody opens, if it has none."""
+    sealed = item.get("encrypted_content")
+    return sealed if type(sealed) is str else ""
 
 
 def _items_in(fields: Fields) -> list[Fields]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from chat_proxy.http.headers import RawHeaders
 from chat_proxy.wires.answers import Reply
 from chat_proxy.wires.contracts.contract import Contract, ContractOutcome, SealedPrompt
 from chat_proxy.wires.event_streams.events import AnswerEdit
@@ -11,7 +12,7 @@ from chat_proxy.wires.own_calls.responses import ResponsesOwnCalls, restored
 from chat_proxy.wires.reading import Entry, Fields, Reading, picked
 from chat_proxy.wires.responses.answers import ResponsesAnswers
 from chat_proxy.wires.responses.compaction_item import CompactionItemEdit, compacted_reply
-from chat_proxy.wires.responses.contract import contract_in, obeyed
+from chat_proxy.wires.responses.contract import contract_in, without_contract
 from chat_proxy.wires.responses.read import read
 from chat_proxy.wires.responses.write import new_item, write
 from chat_proxy.wires.wire import Query, Wire, Written
@@ -80,13 +81,13 @@ class Responses(Wire):
             own["temperature"] = query.temperature
         return own
 
-    def contract(self, fields: Fields, headers: Mapping[bytes, bytes]) -> Contract | None:  # noqa: ARG002 - as all wires
+    def contract(self, fields: Fields, headers: RawHeaders) -> Contract | None:  # noqa: ARG002 - as all wires
         """Return what a request asks the server to do about its context."""
         return contract_in(fields)
 
-    def obeyed(self, fields: Fields, sealed: SealedPrompt | None) -> Fields:
+    def without_contract(self, fields: Fields, sealed: SealedPrompt | None) -> Fields:
         """Return the fields without the contract's parameters, a sealed prompt opened."""
-        return obeyed(fields, sealed)
+        return without_contract(fields, sealed)
 
     def answer_edit(self, done: ContractOutcome, request_id: str) -> AnswerEdit | None:
         """Return what puts the compaction item in front of the output."""

@@ -14,13 +14,14 @@ from chat_proxy.compaction.contracts.sealed import (
     EXPIRED,
     FOREIGN,
     KEPT_SECONDS,
-    MAX_CHARS,
     NOT_STORED,
     PREFIX,
     UNREADABLE,
     UNVERIFIED,
     Refused,
     StoredPrompt,
+    content_of,
+    digest_of,
     read_stored,
     seal,
     unseal,
@@ -37,12 +38,14 @@ LETTERS = string.ascii_letters + string.digits + "-_"
 def prompt(**changes: Any) -> SealedPrompt:
     """A small prompt."""
     items = ({"type": "message", "role": "user", "content": "Summary 😀 of it."},)
-    made = SealedPrompt("responses", items, ({"role": "developer"},), 12, 345, NOW)
+    made = SealedPrompt("responses", items, ({"role": "developer"},), NOW, "Summary of it.")
     return replace(made, **changes)
 
 
 def text_of(given: SealedPrompt, key: bytes = KEY) -> str:
-    return seal(given, key).text
+    content = content_of(given)
+    assert content is not None
+    return seal(content, key, given.created)
 
 
 def packed(text: str) -> bytearray:
@@ -91,10 +94,10 @@ def test_ten_thousand_forgeries_are_refused() -> None:
     """Changed bits, cuts, insertions, other owners, other spellings: none is accepted."""
     dice = random.Random(27)
     genuine = [
-        text_of(prompt(messages=number, items=({"n": number, "text": "words " * number},)))
+        text_of(prompt(text=f"{number}", items=({"n": number, "text": "words " * number},)))
         for number in range(50)
     ]
-    foreign = [text_of(prompt(messages=number), dice.randbytes(32)) for number in range(50)]
+    foreign = [text_of(prompt(text=f"{number}"), dice.randbytes(32)) for number in range(50)]
     accepted = []
     for number in range(FORGERIES):
         text = forged(dice, genuine, foreign, number % 8)
@@ -133,21 +136,40 @@ def test_a_text_over_the_limit_is_not_even_decoded(monkeypatch: pytest.MonkeyPat
         raise AssertionError("decoded")
 
     monkeypatch.setattr(sealed, "_unpacked", decode)
+    monkeypatch.setattr(sealed, "MAX_CHARS", 1_000)
 
-    assert unseal(PREFIX + "A" * MAX_CHARS, KEY, NOW) == UNVERIFIED
+    assert unseal(PREFIX + "A" * 1_000, KEY, NOW) == UNVERIFIED
 
 
 def test_a_large_prompt_is_stored_and_found_by_its_digest() -> None:
     noise = random.Random(1).randbytes(400_000).hex()
     given = prompt(items=({"role": "user", "content": noise},))
 
-    sealing = seal(given, KEY)
+    content = content_of(given)
+    assert content is not None
+    digest = digest_of(content)
+    text = seal(content, KEY, NOW, is_stored=True)
 
-    assert len(sealing.text) < 200
-    assert unseal(sealing.text, KEY, NOW) == StoredPrompt(sealing.digest)
-    assert read_stored(sealing.stored, sealing.digest) == given
-    assert read_stored(None, sealing.digest) == NOT_STORED
-    assert read_stored(zlib.compress(b"{}"), sealing.digest) == NOT_STORED
+    assert len(text) < 200
+    assert unseal(text, KEY, NOW) == StoredPrompt(digest)
+    assert read_stored(content, digest) == given
+    assert read_stored(None, digest) == NOT_STORED
+    assert read_stored(zlib.compress(b"{}"), digest) == NOT_STORED
+
+
+@pytest.mark.parametrize(("more", "is_sealed"), [(0, True), (1, False)])
+def test_what_is_sealed_can_be_opened_again(
+    more: int, is_sealed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = prompt(items=({"role": "user", "content": "a" * 1_000},))
+    plain = len(zlib.decompress(content_of(given) or b""))
+    monkeypatch.setattr(sealed, "MAX_PLAIN_BYTES", plain - more)
+
+    content = content_of(given)
+
+    assert (content is not None) is is_sealed
+    if content is not None:
+        assert unseal(seal(content, KEY, NOW), KEY, NOW) == given
 
 
 def test_a_content_that_grows_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,18 +49,19 @@ def test_other_refusals_are_not(status: int, message: str) -> None:
     assert not is_contract_refusal(status, json.dumps({"error": {"message": message}}).encode())
 
 
-def test_a_refusal_is_remembered_for_its_upstream_wire_and_model_for_a_day() -> None:
+def test_a_refusal_is_remembered_for_its_tenant_upstream_wire_and_model_for_a_day() -> None:
     now = [0.0]
     refusals = LearnedRefusals(lambda: now[0])
     route = route_to("https://api.openai.com/v1", "one")
 
-    refusals.add(route, RESPONSES)
+    refusals.add("tenant", route, RESPONSES)
 
-    assert refusals.has(route, RESPONSES)
-    assert not refusals.has(route_to("https://api.openai.com/v1", "two"), RESPONSES)
-    assert not refusals.has(route_to("https://eu.api.openai.com/v1", "one"), RESPONSES)
+    assert refusals.has("tenant", route, RESPONSES)
+    assert not refusals.has("other", route, RESPONSES)
+    assert not refusals.has("tenant", route_to("https://api.openai.com/v1", "two"), RESPONSES)
+    assert not refusals.has("tenant", route_to("https://eu.api.openai.com/v1", "one"), RESPONSES)
     now[0] = FORGOTTEN_SECONDS
-    assert not refusals.has(route, RESPONSES)
+    assert not refusals.has("tenant", route, RESPONSES)
 
 
 def test_refusals_are_bounded() -> None:
@@ -68,7 +69,7 @@ def test_refusals_are_bounded() -> None:
     routes: list[ModelRoute] = [route_to("http://a/v1", f"m{n}") for n in range(MAX_REFUSALS + 1)]
 
     for route in routes:
-        refusals.add(route, RESPONSES)
+        refusals.add("tenant", route, RESPONSES)
 
-    assert not refusals.has(routes[0], RESPONSES)
-    assert refusals.has(routes[-1], RESPONSES)
+    assert not refusals.has("tenant", routes[0], RESPONSES)
+    assert refusals.has("tenant", routes[-1], RESPONSES)

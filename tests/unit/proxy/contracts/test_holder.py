@@ -3,7 +3,7 @@
 import pytest
 
 from chat_proxy.compaction.contracts.sealed import PREFIX
-from chat_proxy.proxy.contracts.whose_job import Holder, is_hosted, whose_job
+from chat_proxy.proxy.contracts.holder import Holder, contract_holder, is_hosted
 from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
 from chat_proxy.wires.contracts.contract import Contract
 from chat_proxy.wires.responses.wire import RESPONSES
@@ -12,7 +12,7 @@ ASKS = Contract(compacts=True)
 
 
 def test_nobody_is_asked_without_a_contract() -> None:
-    assert whose_job("proxy", None, is_hosted=True, is_refused=False) == "none"
+    assert contract_holder("proxy", None, is_hosted=True, is_refused=False) == "none"
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,14 @@ def test_nobody_is_asked_without_a_contract() -> None:
 def test_the_setting_and_the_host_decide(
     setting: str, hosted: bool, refused: bool, holder: Holder
 ) -> None:
-    assert whose_job(setting, ASKS, is_hosted=hosted, is_refused=refused) == holder
+    assert contract_holder(setting, ASKS, is_hosted=hosted, is_refused=refused) == holder
 
 
 @pytest.mark.parametrize("setting", ["auto", "upstream"])
 def test_a_prompt_that_the_proxy_sealed_is_its_own_job(setting: str) -> None:
     contract = Contract(compacts=True, sealed=f"{PREFIX}abc")
 
-    assert whose_job(setting, contract, is_hosted=True, is_refused=False) == "proxy"
+    assert contract_holder(setting, contract, is_hosted=True, is_refused=False) == "proxy"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ Setting = Literal["auto", "proxy", "upstream"]
 UPSTREAM_COMPACTS: Final = "Not compacted: the request asks the upstream to do it."
 
 
-def whose_job(
+def contract_holder(
     setting: str, contract: Contract | None, *, is_hosted: bool, is_refused: bool
 ) -> Holder:
     """Return who keeps a contract.

@@ -1,13 +1,10 @@
-"""Have a request compacted as its contract says: its trigger, its wishes, waiting for a summary."""
+"""Apply a contract to a request's compaction, and report what was done for it."""
 
 from dataclasses import replace
-from functools import partial
 
 from chat_proxy.chat.conversation import Conversation
-from chat_proxy.inline_or_thread import run_inline_or_in_thread
 from chat_proxy.proxy.compacting.open_session import budget_or_assumed
 from chat_proxy.proxy.contracts.seals import seal_body
-from chat_proxy.proxy.session.output import body_to_send
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.session.session import SUMMARY
 from chat_proxy.store.base import Store
@@ -50,14 +47,15 @@ async def outcome_of(
     contract: Contract | None,
     compaction: CompactionRequest,
     result: CompactionResult,
+    body: bytes,
     store: Store,
 ) -> ContractOutcome:
-    """Return what the answer reports of what its client asked for."""
+    """Return what the answer reports of what its client asked for; `body` is what is sent."""
     if contract is None:
         return NOTHING_DONE
     done = nothing_done(contract)
     if contract.compacts and SUMMARY in result.stages:
-        done = await sealed_outcome(compaction, result, store)
+        done = await sealed_outcome(compaction, result, body, store)
     results, result_tokens, turns, thinking_tokens = result.cleared
     return replace(
         done,
@@ -65,30 +63,25 @@ async def outcome_of(
         cleared_result_tokens=result_tokens,
         cleared_thinking_turns=turns,
         cleared_thinking_tokens=thinking_tokens,
-        is_asked=contract.compacts or contract.clears,
+        is_asked=nothing_done(contract).is_asked,
     )
 
 
 async def sealed_outcome(
-    compaction: CompactionRequest, result: CompactionResult, store: Store
+    compaction: CompactionRequest, result: CompactionResult, body: bytes, store: Store
 ) -> ContractOutcome:
-    """Return the outcome of a compaction: its prompt, sealed, and its figures."""
-    request = compaction.request
-    write = partial(body_to_send, compaction, result)
-    body = await run_inline_or_in_thread(write, request.work_bytes)
-    messages = len(compaction.conversation) - compaction.conversation.instructions
-    before, after = compaction.measured.tokens, result.token_count.tokens
+    """Return the outcome of a compaction: its prompt, sealed, and its figures.
+
+    A prompt that is too long to be sealed is no compaction: the client keeps its own history.
+    """
     folded = folded_text_in(result)
     text = folded or plain_text(result.conversation)
-    counts = (messages, after)
-    sealed = await seal_body(body, wire_of(request), counts, compaction.scope, store, text)
-    return ContractOutcome(
-        sealed,
-        text,
-        before,
-        after,
-        result.token_count.sizes[_fold_index(result)] if folded else 0,
-    )
+    wire, scope = wire_of(compaction.request), compaction.scope
+    sealed = await seal_body(body, wire, scope, store, text)
+    if not sealed:
+        return NOTHING_DONE
+    size = result.token_count.sizes[_fold_index(result)] if folded else 0
+    return ContractOutcome(sealed, text, compaction.measured.tokens, size)
 
 
 def folded_text_in(result: CompactionResult) -> str:
