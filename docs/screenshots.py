@@ -65,6 +65,19 @@ async def talk(client: httpx.AsyncClient, seed: int, turns: int, most: int) -> N
         messages.append({"role": "assistant", "content": reply.get("content") or "I see."})
 
 
+async def talk_by_other_apis(client: httpx.AsyncClient) -> None:
+    """Send some requests by Responses and by Messages."""
+    chance = Random(7)  # noqa: S311 - words for a picture
+    history: list[Message] = []
+    for turn in range(4):
+        history.append({"role": "user", "content": words(chance, 300 + 200 * turn)})
+        fields = {"model": "demo", "input": history, "max_output_tokens": 200}
+        await client.post("/v1/responses", json=fields)
+        fields = {"model": "demo", "messages": history, "max_tokens": 200}
+        await client.post("/v1/messages", json=fields)
+        history.append({"role": "assistant", "content": words(chance, 900)})
+
+
 async def command(client: httpx.AsyncClient) -> None:
     """Send a conversation that ends with `/compact`."""
     chance = Random(9)  # noqa: S311 - words for a picture
@@ -159,6 +172,7 @@ async def main() -> None:
     with running_model(DemoModel(WINDOW, words_per_second=2_000)) as model_url:
         async with running_proxy(model_url) as proxy, http_client(proxy) as client:
             await asyncio.gather(talk(client, 1, 6, 120), talk(client, 2, 9, 200))
+            await talk_by_other_apis(client)
             await talk(client, 3, 30, 260)
             await command(client)
             await take_pictures(proxy)

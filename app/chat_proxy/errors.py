@@ -180,8 +180,9 @@ class MethodNotAllowed(BadRequest):
     code = "method_not_allowed"
 
     def __init__(self, methods: Iterable[str]) -> None:
-        super().__init__()
         self.methods = sorted(methods)
+        right = " or ".join(self.methods)
+        super().__init__(f"The path does not support the request method; use {right}.")
 
 
 class ClientGone(ProxyError):

@@ -7,6 +7,8 @@ from itertools import count
 from typing import Any
 
 from chat_proxy.chat.message import Message
+from chat_proxy.demo.apis.messages import MessagesAnswer
+from chat_proxy.demo.apis.responses import ResponsesAnswer
 from chat_proxy.demo.model.answers import Choice, Completion
 from chat_proxy.demo.model.messages import Call
 from tests.support.fake_model import DONE, Line, Received, answer_json, begin_stream, event
@@ -14,7 +16,6 @@ from tests.support.strict_template import complaints
 from tests.support.summary_model import Question, chosen, overflow, written
 from tests.support.wire_model import PATHS as WIRE_PATHS
 from tests.support.wire_model import named
-from tools.compat.wires.answers import MessagesAnswer, ResponsesAnswer
 from tools.compat.wires.question import WireQuestion, images_in
 
 NAME = "scripted"
@@ -137,7 +138,7 @@ async def say(question: Question, choice: Choice, line: Line) -> None:
 def answer_to(question: WireQuestion, choice: Choice) -> ResponsesAnswer | MessagesAnswer:
     """Return an answer in the form of the request's API."""
     form = ResponsesAnswer if "input" in question.own_fields else MessagesAnswer
-    return form(next(NUMBERS), NAME, question.tokens, choice)
+    return form(Completion(str(next(NUMBERS)), 1, NAME, question.tokens, (choice,)))
 
 
 async def say_on_wire(question: WireQuestion, choice: Choice, line: Line) -> None:

@@ -34,7 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def parsed(arguments: list[str]) -> argparse.Namespace:
     """Return the options; for `launch`, what follows `--` is passed on as it is."""
     end = arguments.index("--") if "--" in arguments and arguments[0] == "launch" else None
-    options = parser().parse_args(arguments[:end])
+    top = parser()
+    if not arguments:
+        top.print_help(sys.stderr)
+        sys.exit(EXIT_BAD_CONFIGURATION)
+    options = top.parse_args(arguments[:end])
     options.passed_on = [] if end is None else arguments[end + 1 :]
     return options
 

@@ -59,12 +59,12 @@ def tenant_of(name: str) -> str:
     if name == STANDARD_INPUT:
         key = sys.stdin.buffer.read().strip()
         if not key:
-            raise BadConfiguration("purge: there is no API key on the standard input")
+            raise BadConfiguration("--tenant -: there is no API key on the standard input")
         return sha256(key).hexdigest()
     if name == ANONYMOUS_TENANT or _HASH.fullmatch(name):
         return name
     raise BadConfiguration(
-        "purge: a tenant is named by the SHA-256 of its API key in hex, or anonymous; "
+        "--tenant: a tenant is named by the SHA-256 of its API key in hex, or anonymous; "
         "use - to read the key from the standard input"
     )
 

@@ -173,6 +173,8 @@ def listen(host: str, port: int) -> socket.socket:
         at_fault = (
             f"PORT={port}" if getattr(error, "errno", None) in PORT_ERRORS else f"HOST={host}"
         )
+        is_taken = getattr(error, "errno", None) == errno.EADDRINUSE
+        advice = "; stop what uses it, or choose another by --port" if is_taken else ""
         raise BadConfiguration(
-            f"CHAT_PROXY_SERVER_{at_fault}: cannot listen on {host}: {reason}"
+            f"CHAT_PROXY_SERVER_{at_fault}: cannot listen on {host}: {reason}{advice}"
         ) from None

@@ -45,6 +45,19 @@ PER_MODEL = frozenset(
 _KUBERNETES = re.compile(
     r"CHAT_PROXY_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
+_REASONS = {
+    "int_parsing": "must be a whole number, such as 4096",
+    "float_parsing": "must be a number, such as 2.5",
+    "bool_parsing": "must be true or false",
+    "string_too_short": "must not be empty",
+}
+_BAD_URL = "must be a URL such as http://127.0.0.1:8000/v1"
+_PLAIN_WORDS = (
+    ("Value error, ", ""),
+    ("Input should be greater than or equal to", "must be at least"),
+    ("Input should be less than or equal to", "must be at most"),
+    ("Input should be", "must be"),
+)
 _SECRET_NAME = re.compile(r"KEY|SECRET|TOKEN(?!S)|PASS|CREDENTIAL|BEARER")
 _SECRET_VALUE = re.compile(r"\b(sk|pk|rk|hf|gsk|ghp|xai|nvapi|Bearer)[-_ ]\w")
 _PASSWORD = re.compile(r"//\S*@")
@@ -215,10 +228,20 @@ def _names_of(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldI
 
 def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
     known = setting_names()
+    without_marks = {_letters(name) for name in known}
     for name in sorted(variables):
-        is_setting = name.upper().startswith(PREFIX) and not _KUBERNETES.fullmatch(name)
+        if name.upper().startswith(PREFIX):
+            is_setting = not _KUBERNETES.fullmatch(name)
+        else:
+            # A mistake in the prefix, such as CHATPROXY_MODE; other programs' names pass.
+            is_setting = _letters(name) in without_marks
         if is_setting and name.upper() not in known:
             yield _unknown(name.upper(), variables)
+
+
+def _letters(name: str) -> str:
+    """Return a name in capitals without what separates its words."""
+    return name.upper().replace("_", "").replace("-", "").replace(".", "")
 
 
 def _unknown(name: str, variables: Mapping[str, str]) -> str:
@@ -245,5 +268,12 @@ def _assignment(name: str, variables: Mapping[str, str]) -> str:
 
 
 def _reason(detail: dict[str, Any]) -> str:
-    reason: str = detail["msg"]
-    return reason.removeprefix("Value error, ")
+    """Return what is wrong in plain words; pydantic's are for programmers."""
+    kind: str = detail["type"]
+    if kind.startswith("url_"):
+        return _BAD_URL
+    reason: str = _REASONS.get(kind, detail["msg"])
+    for words, plain in _PLAIN_WORDS:
+        if reason.startswith(words):
+            return plain + reason.removeprefix(words)
+    return reason

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
+from pydantic import Field
+
 from chat_proxy.config.value_types import (
     BaseUrl,
     Count,
@@ -22,7 +24,7 @@ from chat_proxy.config.value_types import (
 class ServerSettings(Section):
     """Where the proxy listens and how it shuts down."""
 
-    host: str = "127.0.0.1"
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     """Address to listen on; `0.0.0.0` listens on all IPv4 addresses."""
     port: Port = 8100
     """Port to listen on; 0 selects a free port."""

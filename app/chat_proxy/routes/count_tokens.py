@@ -76,7 +76,7 @@ class CountTokens:
         record = context.record
         route = self._model_routes.of(request.model)
         asked = context.values.get(b"x-chat-proxy-mode", b"")
-        record.model = route.model
+        record.model, record.upstream = route.model, route.base_url
         record.set_mode(effective_mode(route.policy.mode, asked))
         request = await self._taken_over(request, route, context)
         size = await self._size_if_compacted(request, route, context)

@@ -82,6 +82,9 @@ async def test_the_charts_have_something_to_show(browser: Browser) -> None:
         for chart in ("timeline", "latest"):
             assert await page.value(f"({PAINTED})('{chart}')") > 8
         assert "8 requests, compacted 0 times" in await page.value(TEXT)
+        below = await page.value("document.querySelector('#timeline .u-legend').innerText")
+        assert "#8" in below
+        assert "\u2013" not in below
         assert_harmless(page, proxy.url)
 
 

@@ -189,6 +189,40 @@ async def test_paths_with_a_wrong_prefix_are_answered_with_the_right_one() -> No
     assert (line["level"], line["path"]) == ("warning", "/chat/completions")
 
 
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/v1", "This is the base URL: clients add a path to it, such as /chat/completions."),
+        ("/v1/", "This is the base URL: clients add a path to it, such as /chat/completions."),
+        ("/", "This is the base URL: clients add a path to it, such as /chat/completions."),
+        ("/v1/responses/", "Use /v1/responses, without a slash at its end."),
+        ("/messages/", "Use /v1/messages: the client's base URL must end in /v1."),
+        (
+            "/api/chat",
+            "Ollama's own API is not served: use OpenAI's, with a base URL that ends in /v1.",
+        ),
+        ("/v1/v2", "There is nothing at this path."),
+    ],
+)
+async def test_other_wrong_paths_are_answered_with_what_to_change(path: str, hint: str) -> None:
+    async with running_proxy(NOWHERE) as proxy, http_client(proxy) as client:
+        answer = await client.post(path, content=chat_body())
+
+    assert (answer.status_code, answer.json()["error"]["message"]) == (404, hint)
+
+
+async def test_a_wrong_method_is_answered_with_the_right_one() -> None:
+    async with running_proxy(NOWHERE) as proxy, http_client(proxy) as client:
+        chat = await client.get("/v1/chat/completions")
+        root = await client.delete("/metrics")
+
+    said = [it.json()["error"]["message"] for it in (chat, root)]
+    assert said == [
+        "The path does not support the request method; use POST.",
+        "The path does not support the request method; use GET.",
+    ]
+
+
 async def test_the_root_names_the_paths_that_there_are() -> None:
     async with running_proxy(NOWHERE) as proxy, http_client(proxy) as client:
         answer = await client.get("/")

@@ -105,7 +105,7 @@ def test_a_port_that_is_taken_is_one_line(
     assert code == 2
     assert err == (
         f"chat-proxy: CHAT_PROXY_SERVER_PORT={port}: cannot listen on {host}: "
-        "Address already in use\n"
+        "Address already in use; stop what uses it, or choose another by --port\n"
     )
 
 
@@ -178,7 +178,7 @@ async def test_a_process_that_cannot_be_configured_says_so_and_leaves_with_2(
     assert [command.code for command in ended] == [2] * 4
     assert [command.err.count("\n") for command in ended] == [1] * 4
     assert "did you mean CHAT_PROXY_SERVER_PORT?" in ended[0].err
-    assert ended[1].err.startswith("chat-proxy: CHAT_PROXY_LOG_LEVEL='loud': Input should be")
+    assert ended[1].err.startswith("chat-proxy: CHAT_PROXY_LOG_LEVEL='loud': must be 'debug'")
     assert "set CHAT_PROXY_AUTH_KEYS" in ended[2].err
     assert "'server_port': cannot be set for one model" in ended[3].err
     assert "canary" not in "".join(command.err for command in ended)

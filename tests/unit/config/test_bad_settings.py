@@ -22,26 +22,27 @@ def refusal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("SERVER_PORT", "99999", "less than or equal to 65535"),
-        ("SERVER_PORT", "http", "valid integer"),
-        ("SERVER_WORKERS", "0", "greater than or equal to 1"),
-        ("SERVER_WORKERS", "100000", "less than or equal to 256"),
+        ("SERVER_PORT", "99999", "must be at most 65535"),
+        ("SERVER_PORT", "http", "must be a whole number, such as 4096"),
+        ("SERVER_WORKERS", "0", "must be at least 1"),
+        ("SERVER_WORKERS", "100000", "must be at most 256"),
         ("MODE", "fast", "'on', 'observe' or 'off'"),
         ("LOG_LEVEL", "loud", "'debug', 'info', 'warning' or 'error'"),
-        ("METRICS_ENABLED", "perhaps", "valid boolean"),
-        ("BUDGET_THRESHOLD", "1.5", "less than or equal to 1"),
-        ("UPSTREAM_TOTAL_TIMEOUT_SECONDS", "inf", "finite number"),
-        ("SERVER_PING_SECONDS", "nan", "finite number"),
-        ("UPSTREAM_BASE_URL", "vllm:8000", "URL scheme"),
+        ("METRICS_ENABLED", "perhaps", "must be true or false"),
+        ("BUDGET_THRESHOLD", "1.5", "must be at most 1"),
+        ("UPSTREAM_TOTAL_TIMEOUT_SECONDS", "inf", "must be a finite number"),
+        ("SERVER_PING_SECONDS", "nan", "must be a finite number"),
+        ("UPSTREAM_BASE_URL", "vllm:8000", "must be a URL such as http://127.0.0.1:8000/v1"),
+        ("UPSTREAM_BASE_URL", "vllm", "must be a URL such as"),
         ("UPSTREAM_BASE_URL", "http://vllm/v1?x=1", "no user name, password, query or fragment"),
-        ("PRUNE_IDLE_MINUTES", "two\nlines", "valid number"),
+        ("PRUNE_IDLE_MINUTES", "two\nlines", "must be a number, such as 2.5"),
         ("BUDGET_RESERVE_RATIO", "1", "less than 1"),
-        ("BUDGET_RESERVE_RATIO", "-0.1", "greater than or equal to 0"),
+        ("BUDGET_RESERVE_RATIO", "-0.1", "must be at least 0"),
         ("BUDGET_RESERVE_RATIO", "nan", "less than 1"),
-        ("BUDGET_TAIL_TURNS", "-1", "greater than or equal to 0"),
-        ("BUDGET_TAIL_TOKENS", "few", "valid integer"),
-        ("BUDGET_MIN_ANSWER_TOKENS", "0", "greater than or equal to 1"),
-        ("TOOLS_RECENT_N", "-1", "greater than or equal to 0"),
+        ("BUDGET_TAIL_TURNS", "-1", "must be at least 0"),
+        ("BUDGET_TAIL_TOKENS", "few", "must be a whole number"),
+        ("BUDGET_MIN_ANSWER_TOKENS", "0", "must be at least 1"),
+        ("TOOLS_RECENT_N", "-1", "must be at least 0"),
         ("TOOLS_RULES", "read=whole", "is not valid JSON"),
         ("TOOLS_RULES", '["read"]', "valid dictionary"),
         ("TOOLS_RULES", '{"": "whole"}', "a rule has no tool"),
@@ -55,6 +56,41 @@ def test_a_bad_value_is_named_with_its_variable(
     assert line.startswith(f"CHAT_PROXY_{name}={value!r}: ")
     assert said in line
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("CHAT_PROXY_SERVER_HOST", "must not be empty"),  # it would be all addresses
+        ("CHAT_PROXY_UPSTREAM_BASE_URL", "must be a URL such as http://127.0.0.1:8000/v1"),
+    ],
+)
+def test_an_empty_flag_is_refused(name: str, reason: str) -> None:
+    with pytest.raises(BadConfiguration) as caught:
+        read_settings(None, {name: ""})
+
+    assert str(caught.value) == f"{name}='': {reason}"
+
+
+@pytest.mark.parametrize(
+    "name", ["CHATPROXY_MODE", "CHAT-PROXY_MODE", "chatproxy_upstream_base_url", "Chat_ProxyMode"]
+)
+def test_a_mistake_in_the_prefix_of_a_setting_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "off")
+    with pytest.raises(BadConfiguration, match="there is no such setting; did you mean") as caught:
+        read_settings(None)
+
+    nearest = "UPSTREAM_BASE_URL" if "upstream" in name else "MODE"
+    assert str(caught.value).endswith(f"did you mean CHAT_PROXY_{nearest}?")
+
+
+def test_the_names_of_other_programs_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHATPROXY_HOME", "/opt")
+    monkeypatch.setenv("MODE", "fast")
+
+    assert read_settings(None).mode == "on"
 
 
 @pytest.mark.parametrize("rule", ['"all"', "0", "-5", "1.5", "true", "null", '["whole"]', '"3000"'])

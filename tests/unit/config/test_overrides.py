@@ -83,12 +83,12 @@ def test_no_overrides_change_nothing() -> None:
         ({"server_port": 1}, "'server_port': cannot be set for one model"),
         ({"upstream_api_key": "sk-canary"}, "cannot be set for one model"),
         ({"auth_keys": "sk-canary"}, "cannot be set for one model"),
-        ({"mode": "fast"}, "'mode': Input should be 'on', 'observe' or 'off'"),
-        ({"budget_threshold": 7}, "'budget_threshold': Input should be less than or equal to 1"),
-        ({"tools_max_bytes": "many"}, "'tools_max_bytes': Input should be a valid integer"),
+        ({"mode": "fast"}, "'mode': must be 'on', 'observe' or 'off'"),
+        ({"budget_threshold": 7}, "'budget_threshold': must be at most 1"),
+        ({"tools_max_bytes": "many"}, "'tools_max_bytes': must be a whole number"),
         ({"tools_rules": {"read": "all"}}, "'tools_rules': the rule of tool 'read' must be "),
         ({"summary_api_key": "sk-canary\n"}, "'summary_api_key': must be printable ASCII"),
-        ({"prune_protected_tools": [1]}, "'prune_protected_tools': Input should be a valid string"),
+        ({"prune_protected_tools": [1]}, "'prune_protected_tools': must be a valid string"),
     ],
 )
 def test_a_bad_override_stops_the_start_with_one_line(

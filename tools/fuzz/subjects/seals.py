@@ -23,7 +23,7 @@ def open_any_seal(data: bytes) -> None:
     assert isinstance(unseal(text, KEY, NOW), Refused)
     assert isinstance(unseal(PREFIX + text, KEY, NOW), Refused)
     assert isinstance(read_content(data), Refused)
-    prompt = SealedPrompt("chat", ({"role": "user", "content": text},), (), 1, 2, NOW, text)
+    prompt = SealedPrompt("chat", ({"role": "user", "content": text},), (), NOW, text)
     content = content_of(prompt)
     assert content is not None
     sealed = seal(content, KEY, NOW)

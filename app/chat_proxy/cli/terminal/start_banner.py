@@ -128,7 +128,9 @@ def archive_of(settings: Settings) -> str:
 def identity_of(settings: Settings) -> str:
     """Return who may use the proxy."""
     if settings.auth.keys:
-        return f"must send one of {len(settings.auth.keys)} keys (CHAT_PROXY_AUTH_KEYS)"
+        count = len(settings.auth.keys)
+        what = "the key" if count == 1 else f"one of {count} keys"
+        return f"must send {what} (CHAT_PROXY_AUTH_KEYS)"
     if settings.upstream.api_key:
         return "need no key; the upstream gets CHAT_PROXY_UPSTREAM_API_KEY"
     return "send their own key, which the upstream gets"

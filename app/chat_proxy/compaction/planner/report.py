@@ -10,7 +10,7 @@ from chat_proxy.compaction.ageing.treatments import Treatments
 from chat_proxy.compaction.planner.plan import GroupPlan, Plan
 from chat_proxy.compaction.planner.view import View
 
-_EARLIER_FOLD = "in the folded text of an earlier compaction"
+_EARLIER_FOLD = "in the summary of an earlier compaction"
 _NEW_FOLD = "older than the tail that fits the target"
 
 

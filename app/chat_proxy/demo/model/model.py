@@ -3,14 +3,17 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping
 from typing import Any
 
 import orjson
 
+from chat_proxy.demo.apis.messages import MessagesAnswer, error_of
+from chat_proxy.demo.apis.request import chat_fields
+from chat_proxy.demo.apis.responses import ResponsesAnswer
 from chat_proxy.demo.model.answers import Completion
 from chat_proxy.demo.model.refusals import DemoError, not_found, wrong_method
-from chat_proxy.demo.model.request import ChatRequest, read_request
+from chat_proxy.demo.model.request import ChatRequest, read_json, read_request
 from chat_proxy.demo.model.template import measure, room_for_answer
 from chat_proxy.demo.model.words import answer
 
@@ -19,11 +22,23 @@ Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 Sleep = Callable[[float], Awaitable[object]]
 
-METHODS = {"/health": "GET", "/v1/models": "GET", "/v1/chat/completions": "POST"}
+RESPONSES = "/v1/responses"
+MESSAGES = "/v1/messages"
+ANSWERS: Mapping[str, type[ResponsesAnswer | MessagesAnswer]] = {
+    RESPONSES: ResponsesAnswer,
+    MESSAGES: MessagesAnswer,
+}
+"""The answers of the APIs beside chat completions."""
+METHODS = {
+    "/health": "GET",
+    "/v1/models": "GET",
+    "/v1/chat/completions": "POST",
+    **dict.fromkeys(ANSWERS, "POST"),
+}
 
 
 class DemoModel:
-    """A small OpenAI-compatible model server that describes its prompt, as a plain ASGI app."""
+    """A small model server of all three APIs that describes its prompt, as a plain ASGI app."""
 
     def __init__(
         self,
@@ -47,16 +62,18 @@ class DemoModel:
 
     async def _answer(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Route a request; a DemoError becomes an error response."""
+        path = scope["path"]
         try:
-            refuse_unknown_routes(scope["method"], scope["path"])
-            if scope["path"] == "/health":
+            refuse_unknown_routes(scope["method"], path)
+            if path == "/health":
                 await send_whole(send, 200, b"")
-            elif scope["path"] == "/v1/models":
+            elif path == "/v1/models":
                 await send_json(send, 200, self._models())
             else:
-                await self._chat(receive, send)
+                await self._chat(path, receive, send)
         except DemoError as error:
-            await send_json(send, error.status, error.body)
+            body = error_of(error.status, error.body) if path == MESSAGES else error.body
+            await send_json(send, error.status, body)
 
     def _models(self) -> dict[str, object]:
         """Return the list of models, with the demo model only, in vLLM's format."""
@@ -71,17 +88,23 @@ class DemoModel:
         }
         return {"object": "list", "data": [card]}
 
-    async def _chat(self, receive: Receive, send: Send) -> None:
-        """Read a chat request and answer it until the client disconnects."""
+    async def _chat(self, path: str, receive: Receive, send: Send) -> None:
+        """Read a request of any API and answer it until the client disconnects."""
         body = await read_body(receive)
         if body is None:
             return
-        request = read_request(body, self._name, self._window)
+        fields = read_json(body)
+        chat = chat_fields(path, fields) if path in ANSWERS else fields
+        request = read_request(chat, self._name, self._window)
         completion = self._complete(request, body)
-        if request.stream:
-            answering = self._stream(completion, send, include_usage=request.include_usage)
+        answer_of = ANSWERS.get(path)
+        if not request.stream:
+            whole = answer_of(completion).whole() if answer_of else completion.whole()
+            answering = self._send_after_pause(completion, whole, send)
+        elif answer_of:
+            answering = self._stream_events(answer_of(completion).events(), send)
         else:
-            answering = self._send_after_pause(completion, send)
+            answering = self._stream(completion, send, include_usage=request.include_usage)
         await while_listening(answering, receive)
 
     def _complete(self, request: ChatRequest, body: bytes) -> Completion:
@@ -96,11 +119,13 @@ class DemoModel:
             choices=answer(request, size, self._window, limit),
         )
 
-    async def _send_after_pause(self, completion: Completion, send: Send) -> None:
+    async def _send_after_pause(
+        self, completion: Completion, whole: Mapping[str, Any], send: Send
+    ) -> None:
         """Send the answer at once, after the time that streaming its words would take."""
         for _ in completion.words():
             await self._sleep(self._pause_seconds)
-        await send_json(send, 200, completion.whole())
+        await send_json(send, 200, whole)
 
     async def _stream(self, completion: Completion, send: Send, *, include_usage: bool) -> None:
         """Send the answer word by word as server-sent events."""
@@ -113,6 +138,15 @@ class DemoModel:
         if include_usage:
             await send_event(send, orjson.dumps(completion.usage_chunk()))
         await send_event(send, b"[DONE]")
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _stream_events(self, events: Iterable[Mapping[str, Any]], send: Send) -> None:
+        """Send the events of another API than chat completions, with a pause before each word."""
+        await send_head(send, 200, b"text/event-stream; charset=utf-8")
+        for event in events:
+            if "delta" in event:
+                await self._sleep(self._pause_seconds)
+            await send_event(send, orjson.dumps(event), event["type"].encode())
         await send({"type": "http.response.body", "body": b""})
 
 
@@ -177,7 +211,8 @@ async def send_head(send: Send, status: int, kind: bytes, *more: tuple[bytes, by
     await send({"type": "http.response.start", "status": status, "headers": headers})
 
 
-async def send_event(send: Send, payload: bytes) -> None:
-    """Send one server-sent event."""
-    event = b"data: " + payload + b"\n\n"
+async def send_event(send: Send, payload: bytes, name: bytes = b"") -> None:
+    """Send one server-sent event, with a name if it has one."""
+    named = b"event: " + name + b"\n" if name else b""
+    event = named + b"data: " + payload + b"\n\n"
     await send({"type": "http.response.body", "body": event, "more_body": True})

@@ -34,9 +34,8 @@ class ChatRequest:
     include_usage: bool
 
 
-def read_request(body: bytes, model: str, window: int) -> ChatRequest:
-    """Parse a request, or raise DemoError as vLLM would refuse it."""
-    fields = read_json(body)
+def read_request(fields: dict[str, object], model: str, window: int) -> ChatRequest:
+    """Read a request, or raise DemoError as vLLM would refuse it."""
     messages = read_messages(fields)
     tools = read_tools(fields)
     tool_choice = read_tool_choice(fields, tools)

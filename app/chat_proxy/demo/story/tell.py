@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import json
+import textwrap
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -19,6 +20,7 @@ MODEL = "demo"
 MAX_TOKENS = 40
 REQUEST_SECONDS = 300.0
 LOOK_SECONDS = 0.1
+REASON_CHARS = 400
 
 
 class StoryFailed(Exception):
@@ -87,7 +89,8 @@ class PlainClient:
         except httpx.HTTPError as error:
             raise StoryFailed(str(error) or type(error).__name__) from error
         if answer.status_code != 200:
-            raise StoryFailed(f"the proxy answered {answer.status_code}: {answer.text}")
+            said = message_of(answer.text)
+            raise StoryFailed(f"the proxy answered with status {answer.status_code}: {said}")
         return Reply.of(answer.headers, answer.text)
 
 
@@ -144,6 +147,15 @@ class Story:
         return bool(calls)
 
 
+def message_of(body: str) -> str:
+    """Return the message of an error, or the whole body if it has none."""
+    try:
+        error = as_dict(json.loads(body)).get("error")
+    except ValueError:
+        error = None
+    return as_text(as_dict(error).get("message")) or body
+
+
 def run_story(stage: Stage, out: TextIO, is_up: Callable[[], bool]) -> None:
     """Run the story while the proxy is up and the output is open."""
     with suppress(OSError, ValueError):  # the output is closed
@@ -162,7 +174,7 @@ async def _tell_while_up(stage: Stage, table: Table, is_up: Callable[[], bool]) 
         return
     except StoryFailed as end:
         if is_up():
-            reason = " ".join(str(end).split())[:200]
+            reason = textwrap.shorten(str(end), REASON_CHARS, placeholder=" …").rstrip(".")
             table.say(f"chat-proxy demo: the story ends early: {reason}; the proxy stays up.")
 
 

@@ -35,6 +35,7 @@ class Explain:
         request = await self._reader.read_any(context, client)
         record.model = request.model
         route = self._model_routes.of(request.model)
+        record.upstream = route.base_url
         request = await self._restoring.restored(request, route, context.caller.tenant)
         explanation = await explain_request(
             request, route, context.caller, context.headers, services

@@ -1,7 +1,7 @@
 """Errors in the format of their API: as a response, or as the last event of a stream."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine
 from typing import Any, Final
 
 import orjson
@@ -122,11 +122,27 @@ def _answer_unknown_path(request: Request) -> Response:
     path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     if path in ("", "/") and request.method in ("GET", "HEAD"):
         return Response(orjson.dumps(INDEX), media_type="application/json")
-    if f"/v1{path}" not in getattr(request.app.state, "endpoint_paths", ()):
-        return response_of(NotFound())
-    error = NotFound(f"Use /v1{path}: the client's base URL must end in /v1.")
-    log("request refused", WARNING, path=path, status=error.status, reason=error.message)
+    hint = hint_for(path, getattr(request.app.state, "endpoint_paths", ()))
+    error = NotFound(hint)
+    if hint:
+        log("request refused", WARNING, path=path, status=error.status, reason=hint)
     return response_of(error)
+
+
+def hint_for(path: str, known: Container[str]) -> str:
+    """Return how a client's base URL must be changed, empty if that is not clear."""
+    bare = path.rstrip("/")
+    if bare in ("", "/v1"):
+        return "This is the base URL: clients add a path to it, such as /chat/completions."
+    if f"/v1{bare}" in known:
+        return f"Use /v1{bare}: the client's base URL must end in /v1."
+    if bare.removeprefix("/v1") in known:
+        return f"Use {bare.removeprefix('/v1')}: the client's base URL has /v1 twice."
+    if bare != path and bare in known:
+        return f"Use {bare}, without a slash at its end."
+    if path.startswith("/api/"):
+        return "Ollama's own API is not served: use OpenAI's, with a base URL that ends in /v1."
+    return ""
 
 
 async def _answer_error(_: Request, error: Exception) -> Response:

@@ -19,7 +19,7 @@ from chat_proxy.proxy.services import Services
 from chat_proxy.routes.forward import is_plain
 from chat_proxy.routes.front.asgi_client import AsgiClient
 from chat_proxy.routes.front.browser_guard import BrowserGuard
-from chat_proxy.routes.front.error_responses import response_of, send_error
+from chat_proxy.routes.front.error_responses import hint_for, response_of, send_error
 from chat_proxy.routes.front.identity import Gate
 from chat_proxy.telemetry.logs import WARNING, log_each, log_exception
 from chat_proxy.telemetry.record import RequestRecord
@@ -51,11 +51,8 @@ class UnknownPath:
         self._known = known
 
     async def __call__(self, context: RequestContext, client: AsgiClient) -> None:  # noqa: ARG002 - as all endpoints
-        """Raise NotFound, with the right path where the client's base URL has `/v1` twice."""
-        right = client.path.removeprefix("/v1")
-        if right in self._known:
-            raise NotFound(f"Use {right}: the client's base URL has /v1 twice.")
-        raise NotFound
+        """Raise NotFound, with a hint if it is clear what the client has to change."""
+        raise NotFound(hint_for(client.path, self._known))
 
 
 class FrontDoor:

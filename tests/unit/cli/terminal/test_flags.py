@@ -99,7 +99,9 @@ def test_a_named_file_must_be_there(command: str) -> None:
 
 
 def test_a_wrong_value_is_refused_by_the_name_of_its_variable() -> None:
-    with pytest.raises(BadConfiguration, match=r"^CHAT_PROXY_SERVER_PORT='high': Input should be"):
+    with pytest.raises(
+        BadConfiguration, match=r"^CHAT_PROXY_SERVER_PORT='high': must be a whole number"
+    ):
         given("--port", "high")
 
 

@@ -266,3 +266,9 @@ def test_data_of_the_working_directory_are_told(
     banner = banner_with(archive={})
 
     assert str(banner["notice"]).startswith(f"{tmp_path}/data has data of an earlier start")
+
+
+def test_a_single_key_is_told_as_one() -> None:
+    told = identity_of(settings(auth={"keys": "canary"}))
+
+    assert told == "must send the key (CHAT_PROXY_AUTH_KEYS)"

@@ -60,7 +60,7 @@ def test_earlier_decisions_are_named_as_such() -> None:
 
     found = report(view, 90_000, 90_000)
 
-    assert found.groups[0].reason == "in the folded text of an earlier compaction"
+    assert found.groups[0].reason == "in the summary of an earlier compaction"
     assert found.groups[3] == GroupPlan(3, 5, "line", "decided by an earlier compaction")
     assert found.groups[4].reason == "in the tail that fits the target"
 

@@ -180,6 +180,8 @@ async def test_a_refused_request_is_one_line(
     last = said.splitlines()[-1]
     assert last.startswith("chat-proxy demo: the story ends early: ")
     assert "400" in last
+    assert "maximum context length is 60 tokens" in last
+    assert has_sdk or '{"error"' not in last
     assert last.endswith("; the proxy stays up.")
     assert len(rows_of(said)) == 0
 

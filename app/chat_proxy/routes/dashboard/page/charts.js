@@ -50,6 +50,11 @@ function markBreaks(breaks) {
   };
 }
 
+// Where no pointer is, the figures below the chart are those of the newest request.
+function showNewest(chart) {
+  if (chart.cursor.idx === null || chart.cursor.idx === undefined) chart.setLegend({ idx: chart.data[0].length - 1 }, false);
+}
+
 let breaks = [];
 
 export function drawTimeline(rows) {
@@ -68,7 +73,7 @@ export function drawTimeline(rows) {
       { label: "sent", stroke: colour("accent"), fill: `${colour("accent")}2b`, width: 2, points, value },
       { label: "window", stroke: colour("window"), width: 1.5, points: { show: false }, value },
     ],
-    hooks: { draw: [markBreaks(() => breaks)] },
+    hooks: { draw: [markBreaks(() => breaks), showNewest], setCursor: [showNewest] },
   }, data);
 }
 

@@ -5,6 +5,8 @@ import { count, duration, exact, outcomeOf, stageName, time } from "./format.js"
 import { picture } from "./picture.js";
 import { ask } from "./stream.js";
 
+const windowFrom = { setting: "set", registry: "registry file", discovery: "listed by the server", learned: "learned from an error", table: "known for this model" };
+
 function facts(row) {
   const [before, after] = row.tokens;
   const told = {
@@ -12,7 +14,7 @@ function facts(row) {
     Tokens: before === null ? "not measured" : `${exact(before)} → ${exact(after)}`,
     Messages: row.tokens[0] === null ? "–" : `${exact(row.messages[0])} → ${exact(row.messages[1])}`,
     "Model's own count": row.prompt_tokens ? `${exact(row.prompt_tokens)} (${exact(row.cached_tokens)} cached)` : "not told",
-    Window: row.window ? `${exact(row.window)} (${row.window_source})` : "unknown",
+    Window: row.window ? `${exact(row.window)} (${windowFrom[row.window_source] ?? row.window_source})` : "unknown",
     "In the proxy": duration(row.proxy_ms), "Waited for a summary": row.summary_wait_ms ? duration(row.summary_wait_ms) : "–",
     "Until the model answered": duration(row.upstream_ms), "In all": duration(row.ms),
     "Request id": row.request_id, Conversation: row.conversation || "–",
