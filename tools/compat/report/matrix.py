@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from tools.compat.lineup import Client
-from tools.compat.results import FAILED, NOT_APPLICABLE, Finding, Findings, is_green
+from tools.compat.report.results import FAILED, NOT_APPLICABLE, Finding, Findings, is_green
+from tools.compat.report.snippet import snippet_of
 from tools.compat.scenarios import FEWEST_COMPACTIONS, SCENARIOS
-from tools.compat.snippet import snippet_of
 
 FEWEST_GREEN = 8
 FEWEST_AGENTS = 2
