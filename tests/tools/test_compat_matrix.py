@@ -92,6 +92,16 @@ def test_the_page_tells_what_was_played_when() -> None:
     assert "- played on 2026-01-02, commit b: openai (Node) (chat, 8,192)" in page.splitlines()
 
 
+def test_a_client_that_was_played_twice_is_told_with_its_scenarios() -> None:
+    client = CLIENTS[0]
+    findings = {name: Finding(OK, run="2026-01-01, commit a") for name in NAMES}
+    findings["tools"] = Finding(OK, run="2026-01-02, commit b")
+
+    page = written([client], {client.name: findings}).splitlines()
+
+    assert "- played on 2026-01-02, commit b: openai (Python) (chat, 8,192): tools" in page
+
+
 def test_two_clients_of_one_driver_show_its_configuration_once() -> None:
     pair = [client for client in CLIENTS if client.driver == "open_webui.py"]
     results = {client.name: ALL_WELL for client in pair}

@@ -51,8 +51,14 @@ async def played(
 
 
 def commit() -> str:
-    """Return the commit of the code, with a mark if there are changes beside it."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+    """Return the newest commit of the proxy's code, with a mark if it was changed since."""
+    changed = git("status", "--porcelain", "--", "app")
+    return git("log", "-1", "--format=%h", "--", "app") + (", changed" if changed else "")
+
+
+def git(*arguments: str) -> str:
+    """Return what git says about this repository."""
+    command = ["git", "-C", str(ROOT), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 

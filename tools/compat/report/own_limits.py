@@ -59,15 +59,18 @@ def runs(clients: Sequence[Client], results: Mapping[str, Findings]) -> Iterator
     """Yield on which day and with which commit the clients were played."""
     played: dict[str, list[str]] = {}
     for client in clients:
-        for run in dict.fromkeys(
-            found.run for found in results[client.name].values() if found.outcome in (OK, FAILED)
-        ):
-            played.setdefault(run or "an unknown day", []).append(name_of(client))
+        of_client: dict[str, list[str]] = {}
+        for name, found in results[client.name].items():
+            if found.outcome in (OK, FAILED):
+                of_client.setdefault(found.run or "an unknown day", []).append(name)
+        for run, names in of_client.items():
+            some = "" if len(of_client) == 1 else f": {', '.join(names)}"
+            played.setdefault(run, []).append(f"{name_of(client)}{some}")
     if len(played) == 1:
         yield f"All was played on {next(iter(played))}.\n"
         return
     for run, names in played.items():
-        yield f"- played on {run}: {', '.join(names)}"
+        yield f"- played on {run}: {'; '.join(names)}"
     yield ""
 
 

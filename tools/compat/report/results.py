@@ -29,7 +29,7 @@ class Finding:
     double: int = 0
     """How many side-queries of the proxy were made for such a request."""
     run: str = ""
-    """The day and the commit that it was played with."""
+    """The day, and the commit of the proxy that it was played with."""
 
 
 Findings = Mapping[str, Finding]
