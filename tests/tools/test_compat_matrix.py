@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from tools.compat.lineup import CLIENTS, PINS, Client
-from tools.compat.matrix import NAMES, shortfalls, written
-from tools.compat.results import FAILED, NOT_APPLICABLE, OK, Finding, keep, kept
-from tools.compat.snippet import VALUES, snippet_of
+from tools.compat.report.matrix import NAMES, shortfalls, written
+from tools.compat.report.results import FAILED, NOT_APPLICABLE, OK, Finding, keep, kept
+from tools.compat.report.snippet import VALUES, snippet_of
 
 ALL_WELL = {name: Finding(OK, steps=26, compactions=5) for name in NAMES}
 
@@ -65,8 +65,56 @@ def test_every_driver_shows_a_configuration_without_our_variables(client: Client
     assert not any(f"${name}" in lines for name in (*VALUES, "TASK"))
 
 
+def test_a_client_with_a_limit_of_its_own_has_a_row_for_each() -> None:
+    client = next(it for it in CLIENTS if it.name == "codex")
+    itself = {"own-limit-70": Finding(OK, steps=61, own_compactions=7, side_queries=5)}
+    itself["own-limit-85"] = Finding(FAILED, "2 side-queries", steps=61, double=2)
+
+    page = written([client], {client.name: {**ALL_WELL, **itself}}).splitlines()
+
+    rows = [line for line in page if line.startswith(f"| {client.title} {client.version} |")]
+    assert rows[0].endswith("| 70 % | ok | 61 | 7 | 0 | 0 | 5 | 0 |")
+    assert rows[1].endswith("| 85 % | **failed** | 61 | 0 | 0 | 0 | 0 | 2 |")
+
+
+def test_the_page_tells_what_was_played_when() -> None:
+    one, two = CLIENTS[:2]
+    old, new = (
+        {name: Finding(OK, run=run) for name in NAMES}
+        for run in ("2026-01-01, commit a", "2026-01-02, commit b")
+    )
+
+    assert "All was played on 2026-01-02, commit b." in written(
+        [one, two], {one.name: new, two.name: new}
+    )
+    page = written([one, two], {one.name: old, two.name: new})
+    assert "- played on 2026-01-01, commit a: openai (Python) (chat, 8,192)" in page.splitlines()
+    assert "- played on 2026-01-02, commit b: openai (Node) (chat, 8,192)" in page.splitlines()
+
+
+def test_a_client_that_was_played_twice_is_told_with_its_scenarios() -> None:
+    client = CLIENTS[0]
+    findings = {name: Finding(OK, run="2026-01-01, commit a") for name in NAMES}
+    findings["tools"] = Finding(OK, run="2026-01-02, commit b")
+
+    page = written([client], {client.name: findings}).splitlines()
+
+    assert "- played on 2026-01-02, commit b: openai (Python) (chat, 8,192): tools" in page
+
+
+def test_two_clients_of_one_driver_show_its_configuration_once() -> None:
+    pair = [client for client in CLIENTS if client.driver == "open_webui.py"]
+    results = {client.name: ALL_WELL for client in pair}
+
+    page = written(pair, results)
+
+    assert len(pair) == 2
+    assert page.count("**Open WebUI** (") == 1
+    assert {f"| {client.window:,} |" in page for client in pair} == {True}
+
+
 def test_every_client_is_pinned_to_one_version() -> None:
-    assert {client.name for client in CLIENTS} == set(PINS)
+    assert {client.package or client.name for client in CLIENTS} == set(PINS)
     assert all(client.version[0].isdigit() for client in CLIENTS)
 
 

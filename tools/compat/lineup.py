@@ -2,17 +2,21 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
+
+from tools.compat.own_limit import OWN_LIMITS, OwnLimit
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 INSTALLED = ROOT / ".compat"
 PINS: dict[str, list[str]] = json.loads((HERE / "pins.json").read_text(encoding="utf-8"))
 
-Kind = Literal["library", "command line", "coding agent"]
+Kind = Literal["library", "command line", "coding agent", "web page"]
+LEAVE_BY_THEMSELVES: tuple[Kind, ...] = ("library", "web page")
+"""Kinds whose drivers abort an answer; others are ended by a signal."""
 Api = Literal["chat", "responses", "messages"]
 TOOL_STEPS = 26
 SMALL_WINDOW = 8_192
@@ -43,6 +47,8 @@ class Client:
     name: str
     title: str
     driver: str
+    package: str = ""
+    """The client whose packages it is run with, if not its own."""
     kind: Kind = "library"
     api: Api = "chat"
     steps: int = TOOL_STEPS
@@ -50,23 +56,37 @@ class Client:
     """Whether the proxy is restarted while it uses tools."""
     window: int = SMALL_WINDOW
     page_tokens: int = 600
+    start_seconds: float = 0
+    """How much longer than others it may take, because it starts a server of its own."""
     tool: Tool | None = READ_PAGE
     prove: Tool | None = None
     farewell: Tool | None = None
     pages_at_once: int = 5
     without: Mapping[str, str] = field(default_factory=dict)
+    has_turns: bool = False
+    """Whether every step is a turn of a chat: a message of a person, a tool call, an answer."""
     says: str = ""
     """What it must say in a long run, in any case of letters."""
 
     @cached_property
     def pins(self) -> list[str]:
         """The packages, each with its version."""
-        return PINS[self.name]
+        return PINS[self.package or self.name]
 
     @property
     def version(self) -> str:
         """The version of the first package, which is the client itself."""
         return self.pins[0].rpartition("@")[2].rpartition("=")[2]
+
+    @property
+    def own_limit(self) -> OwnLimit | None:
+        """How it compacts by itself, if it is tried with a limit of its own."""
+        return OWN_LIMITS.get(self.name)
+
+    def with_own_limit(self, own: OwnLimit) -> Self:
+        """Return the client with the numbers of a run in which it compacts by itself."""
+        numbers: dict[str, Any] = {"window": own.window, "page_tokens": own.page_tokens}
+        return replace(self, **numbers, steps=own.steps, restarts=False)
 
     @property
     def from_npm(self) -> bool:
@@ -76,7 +96,7 @@ class Client:
     @property
     def home(self) -> Path:
         """The folder that it is installed in."""
-        return INSTALLED / self.name
+        return INSTALLED / (self.package or self.name)
 
     @property
     def driver_file(self) -> Path:
@@ -88,6 +108,22 @@ def library(name: str, title: str, api: Api) -> Client:
     """Return a library that speaks another API than chat completions, for a longer run."""
     driver = f"{name.replace('-', '_')}.py"
     return Client(name, title, driver, api=api, steps=40, window=16_384, page_tokens=1_200)
+
+
+def open_webui(name: str, window: int, page_tokens: int) -> Client:
+    """Return Open WebUI, whose built-in tools alone take 6,500 tokens, for a window."""
+    return Client(
+        name,
+        "Open WebUI",
+        "open_webui.py",
+        package="open-webui",
+        kind="web page",
+        window=window,
+        page_tokens=page_tokens,
+        tool=Tool("calculate_timestamp", {"days_ago": 1}),
+        has_turns=True,
+        start_seconds=240,
+    )
 
 
 CLIENTS = (
@@ -173,6 +209,8 @@ CLIENTS = (
         prove=Tool("Bash", {"command": "echo done > {path}"}),
         without={"image": "its command line takes none"},
     ),
+    open_webui("open-webui", 8_192, page_tokens=80),
+    open_webui("open-webui-16k", 16_384, page_tokens=500),
     library("openai-agents-responses", "OpenAI Agents SDK", "responses"),
     library("langgraph-responses", "LangGraph", "responses"),
     library("pydantic-ai-responses", "pydantic-ai", "responses"),
@@ -194,6 +232,7 @@ CLIENTS = (
         "codex-openai",
         "Codex, provider OpenAI",
         "codex_openai.py",
+        package="codex",
         kind="coding agent",
         api="responses",
         steps=60,

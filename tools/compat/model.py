@@ -16,6 +16,7 @@ from tests.support.strict_template import complaints
 from tests.support.summary_model import Question, chosen, overflow, written
 from tests.support.wire_model import PATHS as WIRE_PATHS
 from tests.support.wire_model import named
+from tools.compat.own_limit import OwnLimit, is_folded
 from tools.compat.wires.question import WireQuestion, images_in
 
 NAME = "scripted"
@@ -38,6 +39,12 @@ class Script:
     taken: int = 0
     images: int = 0
     refused: int = 0
+    own_limit: OwnLimit | None = None
+    own_ids: list[str] = field(default_factory=list)
+    """The ids of the requests by which the client compacts its conversation itself."""
+    side_query_ids: list[str] = field(default_factory=list)
+    """The ids of the requests on whose behalf the proxy asked for summaries."""
+    folded: int = 0
     broken: list[str] = field(default_factory=list)
     speaking: asyncio.Event = field(default_factory=asyncio.Event)
     left: asyncio.Event = field(default_factory=asyncio.Event)
@@ -52,6 +59,30 @@ class Script:
             return self.farewell if with_tools else self.words
         self.taken += 1
         return self.steps[self.taken - 1]
+
+    def asks_to_compact(self, question: Question) -> bool:
+        """Whether the client itself asks for a summary of its conversation."""
+        own = self.own_limit
+        messages = question.fields["messages"]
+        return own is not None and bool(messages) and own.is_in(messages[-1])
+
+    def compacted(self, question: Question) -> Choice:
+        """Count a client's own compaction request and return the summary that it wants."""
+        assert self.own_limit is not None
+        self.own_ids.append(question.received.header("x-request-id") or "")
+        self.folded += is_folded(question.fields)
+        return Choice(self.own_limit.answer, tokens=120)
+
+    @property
+    def double(self) -> int:
+        """How many side-queries the proxy made for a client's own compaction."""
+        own = set(self.own_ids)
+        return sum(name in own for name in self.side_query_ids)
+
+    def summarised(self, question: Question) -> Choice:
+        """Note for which request the proxy makes a side-query, and return the summary."""
+        self.side_query_ids.append(question.received.header("x-request-id") or "unknown")
+        return Choice(written(chosen(question)), tokens=200)
 
 
 def tool_calls(number: int, *calls: tuple[str, str]) -> Choice:
@@ -90,7 +121,9 @@ class ScriptedModel:
             self.script.refused += 1
             await answer_json(line, overflow(self.window), 400)
         elif question.is_summary:
-            await say(question, Choice(written(chosen(question)), tokens=200), line)
+            await say(question, self.script.summarised(question), line)
+        elif self.script.asks_to_compact(question):
+            await say(question, self.script.compacted(question), line)
         elif self.script.endless:
             await self._speak_until_left(question, line)
         else:

@@ -21,9 +21,9 @@ from tests.support.command import Command, ask, running_command
 from tests.support.fake_model import fake_model
 from tests.support.live import eventually
 from tools.compat.install import NODE_BIN
-from tools.compat.lineup import INSTALLED, ROOT, Client
+from tools.compat.lineup import INSTALLED, LEAVE_BY_THEMSELVES, ROOT, Client
 from tools.compat.model import NAME, Script, ScriptedModel, first_of
-from tools.compat.results import FAILED, NOT_APPLICABLE, OK, Finding
+from tools.compat.report.results import FAILED, NOT_APPLICABLE, OK, Finding
 from tools.compat.scenarios import Observed, Scenario
 from tools.compat.workplace import PROOF, furnish
 
@@ -32,6 +32,8 @@ SECONDS_TO_STOP = 60
 SECONDS_TO_HALF = 900
 LONG_STEPS = 20
 """Half of the steps of a script that is long enough for a restart."""
+LONG_PAGE = 3
+"""How many times as long every fourth page is where both the client and the proxy compact."""
 AGENT_SETTINGS = ROOT / "configs" / "coding-agents.env"
 
 
@@ -62,13 +64,18 @@ class Stage:
             seen.script.refused,
             len(seen.requests),
             round(time.monotonic() - began, 1),
+            len(seen.script.own_ids),
+            seen.script.folded,
+            len(seen.script.side_query_ids),
+            seen.script.double,
         )
 
     async def _watch(self, scenario: Scenario, place: Path) -> Observed:
         """Run the driver in a furnished folder and gather what was seen of it."""
         folder = place / "work"
         folder.mkdir()
-        furnish(folder, self.client.page_tokens, self.client.steps)
+        fourth = LONG_PAGE if scenario.own_limit else 1
+        furnish(folder, self.client.page_tokens, self.client.steps, fourth)
         script = self.model.script = scenario.script(self.client, folder)
         already = len(self.proxy.err)
         log = INSTALLED / "logs" / f"{self.client.name}-{scenario.name}.txt"
@@ -103,6 +110,7 @@ class Stage:
 
     async def _drive(self, scenario: Scenario, folder: Path, log: Path) -> int | None:
         """Run the driver to its end, or end it when its time is over or it is to be aborted."""
+        seconds = scenario.seconds + self.client.start_seconds
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as out:
             process = await asyncio.create_subprocess_exec(
@@ -115,7 +123,7 @@ class Stage:
                 start_new_session=True,
             )
             try:
-                return await asyncio.wait_for(self._ended(process), scenario.seconds)
+                return await asyncio.wait_for(self._ended(process), seconds)
             except TimeoutError:
                 return None
             finally:
@@ -126,7 +134,7 @@ class Stage:
     async def _ended(self, process: asyncio.subprocess.Process) -> int:
         """Wait for the end; a program that cannot abort by itself gets Ctrl-C while it listens."""
         script = self.model.script
-        if script.endless and self.client.kind != "library":
+        if script.endless and self.client.kind not in LEAVE_BY_THEMSELVES:
             await first_of(script.speaking.wait(), process.wait())
             end(process.pid, signal.SIGINT)
             if not await first_of(script.left.wait(), asyncio.sleep(SECONDS_TO_LEAVE)):
@@ -151,6 +159,7 @@ class Stage:
             "TASK": scenario.task,
             "STEPS": str(self.client.steps),
             "WINDOW": str(self.client.window),
+            "OWN_LIMIT": str(self.client.window * scenario.own_limit // 100),
             "PATH": os.pathsep.join(map(str, bins)),
             "HOME": str(home),
             "LANG": "C.UTF-8",

@@ -8,10 +8,12 @@ from typing import Any
 from chat_proxy.demo.model.answers import Choice
 from tools.compat.lineup import LAST_WORDS, TOOL_STEPS, Client
 from tools.compat.model import Script, tool_calls
+from tools.compat.own_limit import SHARES
 from tools.compat.workplace import PAGES, PROOF, page_path
 
 LEFT = 499
 FEWEST_COMPACTIONS = 3
+FLOOD_TURNS = 5
 PASSWORD = "marmalade"
 
 
@@ -53,6 +55,8 @@ class Scenario:
     complaints: Complaints
     seconds: float = 120
     script: Callable[[Client, Path], Script] = field(default=lambda client, _: script_of(client))
+    own_limit: int = 0
+    """The client's own limit in percent of the window, if it has one."""
 
 
 def ended_well(_: Client, seen: Observed) -> Iterator[str]:
@@ -112,6 +116,26 @@ def was_let_go(_: Client, seen: Observed) -> Iterator[str]:
         yield "the model was not told"
 
 
+def kept_apart(client: Client, seen: Observed) -> Iterator[str]:
+    """Yield the same as for any run, and that a summary was made for a client's own one."""
+    yield from ended_well(client, seen)
+    if seen.script.taken < len(seen.script.steps):
+        yield f"{seen.script.taken} of {len(seen.script.steps)} steps"
+    if not seen.script.own_ids and not seen.compactions:
+        yield "nobody compacted"
+    if seen.script.folded:
+        yield f"{seen.script.folded} of the client's compaction requests were folded"
+    if seen.script.double:
+        yield f"{seen.script.double} side-queries for the client's own compaction"
+
+
+def with_own_limit(client: Client, folder: Path) -> Script:
+    """Read page after page with a client that compacts by itself."""
+    script = reading(client, folder)
+    script.own_limit = client.own_limit
+    return script
+
+
 def reading(client: Client, folder: Path) -> Script:
     """Read page after page, one for each step; an agent leaves a file at the end."""
     if not client.tool:
@@ -120,6 +144,10 @@ def reading(client: Client, folder: Path) -> Script:
         tool_calls(number, client.tool.call(number, page_path(folder, number)))
         for number in range(1, client.steps + 1)
     ]
+    if client.has_turns:
+        said = [Choice(f"Page {number} is read.", tokens=9) for number in range(1, client.steps)]
+        turns = zip(steps, [*said, Choice(LAST_WORDS, tokens=9)], strict=True)
+        steps = [step for turn in turns for step in turn]
     if client.prove:
         steps.append(tool_calls(client.steps + 1, client.prove.call(0, folder / PROOF)))
     return script_of(client, *steps)
@@ -132,6 +160,8 @@ def edit(number: int) -> Choice:
 
 def flood(client: Client, folder: Path) -> Script:
     """Read too much in two steps, then far too much in one; a library sends a long history."""
+    if client.has_turns:
+        return script_of(client, *(Choice(LAST_WORDS, tokens=9) for _ in range(FLOOD_TURNS)))
     if client.kind != "coding agent" or not client.tool:
         return script_of(client)
     some = client.pages_at_once
@@ -184,4 +214,16 @@ SCENARIOS = (
         was_let_go,
         script=lambda *_: Script((), Choice(), Choice(), endless=True),
     ),
+)
+OWN_LIMIT_SCENARIOS = tuple(
+    Scenario(
+        f"own-limit-{share}",
+        f"a client's own limit at {share} % of the window",
+        "Read every page and then say the word.",
+        kept_apart,
+        900,
+        with_own_limit,
+        share,
+    )
+    for share in SHARES
 )

@@ -19,10 +19,11 @@ def page_path(folder: Path, number: int) -> Path:
     return folder / f"page-{number:02d}.txt"
 
 
-def furnish(folder: Path, page_tokens: int, steps: int) -> None:
-    """Write a page for every step, each of about so many tokens, and the picture."""
+def furnish(folder: Path, page_tokens: int, steps: int, fourth: int = 1) -> None:
+    """Write a page for every step and the picture; every fourth page is so many times as long."""
     for number in range(1, max(PAGES, steps) + 1):
-        page_path(folder, number).write_text(page(number, page_tokens), encoding="utf-8")
+        tokens = page_tokens * (1 if number % 4 else fourth)
+        page_path(folder, number).write_text(page(number, tokens), encoding="utf-8")
     (folder / IMAGE).write_bytes(picture())
 
 

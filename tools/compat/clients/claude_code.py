@@ -12,5 +12,11 @@ claude --print --allowedTools Read,Bash -- "$TASK"
 # end of configuration
 
 RUN = f"ROOT=${{PROXY%/v1}}\n{RUN}"  # it adds /v1 itself
-WITH_IMAGE = RUN.replace('"$TASK"', '"$TASK @picture.png"')
-os.execvp("bash", ["bash", "-euc", WITH_IMAGE if sys.argv[1] == "image" else RUN])
+if sys.argv[1] == "image":
+    RUN = RUN.replace('"$TASK"', '"$TASK @picture.png"')
+if sys.argv[1].startswith("own-limit"):
+    # It leaves space for an answer and 13,000 tokens below the window that it is told.
+    LIMIT = "export CLAUDE_CODE_MAX_OUTPUT_TOKENS=4096\n"
+    LIMIT += "export CLAUDE_CODE_MAX_CONTEXT_TOKENS=$((OWN_LIMIT + 4096 + 13000))\n"
+    RUN = f"{LIMIT}{RUN}"
+os.execvp("bash", ["bash", "-euc", RUN])

@@ -1,6 +1,7 @@
 """Cline, headless; `python cline.py SCENARIO` runs these lines in a shell."""
 
 import os
+import sys
 
 # configuration
 RUN = r"""
@@ -9,4 +10,11 @@ cline --auto-approve true "$TASK"
 """
 # end of configuration
 
+if sys.argv[1].startswith("own-limit"):
+    # It compacts at 90 % of the window that it is told.
+    SET = r"""cd ~/.cline/data/settings
+sed -i "s/\"apiKey\":/\"contextWindow\": $((OWN_LIMIT * 10 / 9)), &/" providers.json
+cd - > /dev/null
+"""
+    RUN = RUN.replace("cline --auto", f"{SET}cline --auto")
 os.execvp("bash", ["bash", "-euc", RUN])

@@ -21,5 +21,9 @@ codex exec --skip-git-repo-check --sandbox danger-full-access "$TASK"
 """
 # end of configuration
 
-WITH_IMAGE = RUN.replace('"$TASK"', '--image picture.png -- "$TASK"')
-os.execvp("bash", ["bash", "-euc", WITH_IMAGE if sys.argv[1] == "image" else RUN])
+LIMIT = "model_context_window = $WINDOW\nmodel_auto_compact_token_limit = $OWN_LIMIT\n"
+if sys.argv[1] == "image":
+    RUN = RUN.replace('"$TASK"', '--image picture.png -- "$TASK"')
+if sys.argv[1].startswith("own-limit"):
+    RUN = RUN.replace("model_provider =", f"{LIMIT}model_provider =")
+os.execvp("bash", ["bash", "-euc", RUN])

@@ -25,5 +25,10 @@ opencode run --model "local/$MODEL" "$TASK"
 """
 # end of configuration
 
-WITH_IMAGE = RUN.replace('"$TASK"', '"$TASK" --file picture.png')
-os.execvp("bash", ["bash", "-euc", WITH_IMAGE if sys.argv[1] == "image" else RUN])
+if sys.argv[1] == "image":
+    RUN = RUN.replace('"$TASK"', '"$TASK" --file picture.png')
+if sys.argv[1].startswith("own-limit"):
+    # It leaves space for an answer below the window that it is told.
+    LIMIT = '"limit": {"context": $((OWN_LIMIT + 4096)), "output": 4096},'
+    RUN = RUN.replace('"attachment": true', f'{LIMIT} "attachment": true')
+os.execvp("bash", ["bash", "-euc", RUN])

@@ -12,5 +12,16 @@ qwen --auth-type openai --yolo --prompt "$TASK"
 """
 # end of configuration
 
-WITH_IMAGE = RUN.replace('"$TASK"', '"$TASK @picture.png"')
-os.execvp("bash", ["bash", "-euc", WITH_IMAGE if sys.argv[1] == "image" else RUN])
+if sys.argv[1] == "image":
+    RUN = RUN.replace('"$TASK"', '"$TASK @picture.png"')
+if sys.argv[1].startswith("own-limit"):
+    # It leaves 33,000 tokens below the window that it is told.
+    LIMIT = """cat > ~/.qwen/settings.json << END
+{
+  "model": {"generationConfig": {"contextWindowSize": $((OWN_LIMIT + 33000))}},
+  "context": {"autoCompactThreshold": 1}
+}
+END
+"""
+    RUN = RUN.replace("qwen --auth", f"{LIMIT}qwen --auth")
+os.execvp("bash", ["bash", "-euc", RUN])

@@ -13,6 +13,7 @@ _WORDS: Final = (
     ("codex", r"You are performing a CONTEXT CHECKPOINT COMPACTION"),
     ("claude-code", r"Your task is to create a detailed summary of (?:the|this)\b"),
     ("opencode", r"\banchored summary\b.{0,200}<(?:conversation|prior-summary)>"),
+    ("opencode", r"Construct a new summary that combines both\. The <prior-summary>"),
     ("opencode", r"Provide a detailed prompt for continuing our conversation above"),
     ("qwen-code", r"\b(?:produce|generate) the <state_snapshot>"),
     ("cline", r"^\s*Summarize this session for continuation\b"),

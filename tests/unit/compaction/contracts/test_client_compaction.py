@@ -12,6 +12,9 @@ REQUESTS = {
     "claude-code": "CRITICAL: TEXT ONLY.\n\nYour task is to create a detailed summary of the talk.",
     "opencode": "<conversation>\nold\n</conversation>\n\nCreate a new anchored summary from the "
     "history in the <conversation> tags above.",
+    "opencode, again": "<conversation>\nnew\n</conversation>\n\n<prior-summary>\nold\n"
+    "</prior-summary>\n\nThe <prior-summary> summarizes everything before. Construct a new summary "
+    "that combines both. The <prior-summary> is discarded after this.",
     "qwen-code": "First, think in your <analysis> block. Then, produce the <state_snapshot> XML.",
     "cline": "Summarize this session for continuation. Be short.\n\nConversation:\nold",
 }
@@ -31,6 +34,7 @@ def asked(content: Any, role: str = "user") -> Conversation:
 
 @pytest.mark.parametrize(("client", "text"), REQUESTS.items())
 def test_a_client_is_known_by_its_words(client: str, text: str) -> None:
+    client = client.partition(",")[0]
     assert client_compacting(asked(text)) == client
     parts = [{"type": "text", "text": "Note."}, {"type": "text", "text": text}]
     if client != "cline":

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from tools.compat.lineup import Client
-from tools.compat.results import FAILED, NOT_APPLICABLE, Finding, Findings, is_green
+from tools.compat.report.own_limits import own_limits, runs
+from tools.compat.report.results import FAILED, NOT_APPLICABLE, Finding, Findings, is_green
+from tools.compat.report.snippet import snippet_of
 from tools.compat.scenarios import FEWEST_COMPACTIONS, SCENARIOS
-from tools.compat.snippet import snippet_of
 
 FEWEST_GREEN = 8
 FEWEST_AGENTS = 2
@@ -32,8 +33,9 @@ def written(clients: Sequence[Client], results: Mapping[str, Findings]) -> str:
     meanings = ["| scenario | what it shows |", "|---|---|"]
     meanings += [f"| {scenario.name} | {scenario.shows} |" for scenario in SCENARIOS]
     rows = [*table(clients, results), "", BELOW, *notes(clients, results)]
+    limits = own_limits(clients, results)
     setup = ["## What to set", "", *configurations(clients)]
-    return "\n".join([HEAD, *meanings, "", *rows, *setup])
+    return "\n".join([HEAD, *runs(clients, results), *meanings, "", *rows, *limits, *setup])
 
 
 def table(clients: Sequence[Client], results: Mapping[str, Findings]) -> Iterator[str]:
@@ -78,7 +80,8 @@ def one_line(reason: str) -> str:
 
 def configurations(clients: Sequence[Client]) -> Iterator[str]:
     """Yield what was set for each client, as it ran."""
-    for client in clients:
+    drivers = {client.driver: client for client in reversed(clients)}
+    for client in reversed(drivers.values()):
         language, lines = snippet_of(client.driver_file)
         api = "" if client.api == "chat" else f", {client.api}"
         yield f"**{client.title}** (`{client.pins[0]}`{api})\n\n```{language}\n{lines}\n```\n"

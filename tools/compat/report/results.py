@@ -21,6 +21,15 @@ class Finding:
     refused: int = 0
     requests: int = 0
     seconds: float = 0
+    own_compactions: int = 0
+    """How often the client asked the model for a compaction of its own."""
+    folded: int = 0
+    """How many of these requests had a summary of the proxy in them."""
+    side_queries: int = 0
+    double: int = 0
+    """How many side-queries of the proxy were made for such a request."""
+    run: str = ""
+    """The day, and the commit of the proxy that it was played with."""
 
 
 Findings = Mapping[str, Finding]
