@@ -6,7 +6,16 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.support.wires.engines import KINDS, Engine, Fields, Kind, chat, dumped, open_desk, run
+from tests.support.wires.messages_engines import (
+    KINDS,
+    Engine,
+    Fields,
+    Kind,
+    chat,
+    dumped,
+    open_desk,
+    run,
+)
 
 pytestmark = pytest.mark.anyio
 ENGINES = pytest.mark.parametrize("kind", KINDS)

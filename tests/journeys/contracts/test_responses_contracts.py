@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from chat_proxy.compaction.contracts.sealed import PREFIX
 from chat_proxy.wires.responses.wire import Responses
-from tests.journeys.contracts.engines import (
+from tests.support.wires.responses_engines import (
     NO_ITEM,
     STRICT,
     TRIGGER,
@@ -27,7 +27,7 @@ from tests.journeys.contracts.engines import (
 )
 
 pytestmark = pytest.mark.anyio
-KINDS = pytest.mark.parametrize("kind", ["vllm", "llamacpp", "strict"])
+KINDS = pytest.mark.parametrize("kind", ["vllm", "llama.cpp", "strict"])
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 NEXT: Any = {"role": "user", "content": "And then?"}
 
@@ -354,7 +354,7 @@ async def test_an_upstream_s_own_refusal_passes_where_the_operator_chose_it() ->
             )
 
 
-@pytest.mark.parametrize(("kind", "refusal"), [("strict", STRICT), ("llamacpp", NO_ITEM)])
+@pytest.mark.parametrize(("kind", "refusal"), [("strict", STRICT), ("llama.cpp", NO_ITEM)])
 async def test_a_hosted_api_that_refuses_is_not_asked_again(
     kind: str, refusal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
