@@ -1,135 +1,137 @@
 """`python -m tools.contracts`: ask the proxy, an engine alone and neighbours the same questions.
 
-Prints a table in Markdown: a row for each parameter, a column for each server. A neighbour is a
-program of its own: `--server NAME='COMMAND'` starts it with {engine} (the engine's URL, ending in
-/v1) and {port} in its command.
+Prints a table in Markdown for each API: a row for each parameter, a column for each server. A
+neighbour is a program of its own: `--responses NAME='COMMAND'` or `--messages NAME='COMMAND'`
+starts it with {engine} (the engine's URL without /v1) and {port} in its command. `--write` puts the
+tables into docs/contracts.md.
 """
 
 import argparse
 import asyncio
-import os
-import shlex
-import signal
-import socket
 import sys
-import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 from anthropic import AsyncAnthropic
 
 from tests.support.fake_model import FakeModel, fake_model
-from tests.support.wires.engines import Desk, Engine, open_desk
-from tools.contracts.probes import PROBES, Probe, verdict
+from tests.support.wires import messages_engines, responses_engines
+from tools.contracts import messages_probes, responses_probes
+from tools.contracts.neighbours import neighbour
+from tools.contracts.probe import NO_ANSWER, Opening, Probe, cell_of
+from tools.contracts.table import PAGE, asked_with, table_of, written
 
-SECONDS_TO_START = 240
 SECONDS_TO_ANSWER = 30
-Opening = Callable[[Engine], AbstractAsyncContextManager[Desk]]
+Servers = dict[str, str]
+OpenDesk = Callable[[FakeModel, str, bool], Any]
+
+
+@dataclass(frozen=True)
+class Api:
+    """An API, its probes, and how they are asked: before the proxy, and before any server."""
+
+    name: str
+    probes: Sequence[Probe]
+    before_proxy: Opening
+    before_server: OpenDesk
 
 
 @asynccontextmanager
-async def desk_before(url: str, engine: Engine) -> AsyncIterator[Desk]:
-    """The SDK before a server that is running already."""
+async def messages_proxy(streams: bool) -> AsyncIterator[Any]:
+    """The SDK of Messages before the proxy."""
+    async with messages_engines.open_desk(messages_engines.Engine(), streams=streams) as desk:
+        yield desk
+
+
+@asynccontextmanager
+async def responses_proxy(streams: bool) -> AsyncIterator[Any]:
+    """The SDK of Responses before the proxy."""
+    async with responses_engines.open_desk(streams=streams) as desk:
+        yield desk
+
+
+@asynccontextmanager
+async def messages_server(model: FakeModel, url: str, streams: bool) -> AsyncIterator[Any]:
+    """The SDK of Messages before a server that is running already."""
+    model.behaviour = engine = messages_engines.Engine()
     async with AsyncAnthropic(
-        base_url=url, api_key="sk-probe", max_retries=0, timeout=SECONDS_TO_ANSWER
+        base_url=url, api_key="sk-one", max_retries=0, timeout=SECONDS_TO_ANSWER
     ) as sdk:
-        yield Desk(engine, None, sdk)
+        yield messages_engines.Desk(engine, None, sdk, streams)
 
 
 @asynccontextmanager
-async def neighbour(command: str, model: FakeModel) -> AsyncIterator[str]:
-    """Run a server before the engine until the block ends; yield its URL."""
-    port = free_port()
-    words = shlex.split(command.format(engine=model.url, port=port))
-    process = await asyncio.create_subprocess_exec(
-        *words,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-    )
+async def responses_server(model: FakeModel, url: str, streams: bool) -> AsyncIterator[Any]:
+    """The SDK of Responses before a server that is running already."""
+    model.behaviour = engine = responses_engines.Engine()
+    desk = responses_engines.Desk(engine, url, streams)
     try:
-        await until_open(port)
-        yield f"http://127.0.0.1:{port}"
+        yield desk
     finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGTERM)
-        await process.wait()
+        await desk.close()
 
 
-async def until_open(port: int) -> None:
-    """Wait until somebody listens."""
-    deadline = time.monotonic() + SECONDS_TO_START
-    while time.monotonic() < deadline:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            await asyncio.sleep(0.5)
-        else:
-            writer.close()
-            return
-    raise TimeoutError(f"nothing listens on port {port}")
+RESPONSES = Api("Responses", responses_probes.PROBES, responses_proxy, responses_server)
+MESSAGES = Api("Messages", messages_probes.PROBES, messages_proxy, messages_server)
 
 
-def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+async def column_of(api: Api, opening: Opening) -> list[str]:
+    """Return the verdict of every probe."""
+    return [await in_time(probe, opening) for probe in api.probes]
 
 
-async def column_of(opening: Opening) -> list[str]:
-    """Return the verdict of every probe, each with an engine that was asked nothing before."""
-    found = []
-    for probe in PROBES:
-        async with opening(Engine()) as desk:
-            found.append(await in_time(probe, desk))
-    return found
-
-
-async def in_time(probe: Probe, desk: Desk) -> str:
+async def in_time(probe: Probe, opening: Opening) -> str:
     """Return a probe's verdict, or that the server did not answer."""
     try:
-        async with asyncio.timeout(2 * SECONDS_TO_ANSWER):
-            return await verdict(probe, desk)
+        async with asyncio.timeout(4 * SECONDS_TO_ANSWER):
+            return await cell_of(probe, opening)
     except TimeoutError:
-        return "no answer"
+        return NO_ANSWER
 
 
-async def run(servers: dict[str, str]) -> None:
-    """Ask all servers and print the table."""
-    columns = {"chat-proxy": await column_of(open_desk)}
-    async with fake_model(Engine()) as model:
-
-        @asynccontextmanager
-        async def behind(url: str, engine: Engine) -> AsyncIterator[Desk]:
-            model.behaviour = engine
-            async with desk_before(url, engine) as desk:
-                yield desk
-
-        alone = model.url.removesuffix("/v1")
-        columns["engine alone"] = await column_of(partial(behind, alone))
+async def table(api: Api, servers: Servers) -> str:
+    """Ask all servers about one API and return the table."""
+    columns = {"chat-proxy": await column_of(api, api.before_proxy)}
+    async with fake_model(messages_engines.Engine()) as model:
+        engine = model.url.removesuffix("/v1")
+        before = partial(api.before_server, model)
+        columns["engine alone"] = await column_of(api, partial(before, engine))
         for name, command in servers.items():
-            async with neighbour(command, model) as url:
-                columns[name] = await column_of(partial(behind, url))
-    sys.stdout.write(table_of(columns))
+            async with neighbour(command, engine) as url:
+                columns[name] = await column_of(api, partial(before, url))
+    return table_of(api.probes, columns)
 
 
-def table_of(columns: dict[str, list[str]]) -> str:
-    """Return the verdicts as a table."""
-    lines = [f"| parameter | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
-    for number, probe in enumerate(PROBES):
-        cells = [column[number] for column in columns.values()]
-        lines.append(f"| {probe.parameter} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+async def run(asked: Sequence[tuple[Api, Servers]], *, writes: bool) -> None:
+    """Ask all servers; print the tables or write them into their page."""
+    parts = [asked_with(datetime.now(UTC).date())]
+    for api, servers in asked:
+        parts.append(f"\n### {api.name}\n\n{await table(api, servers)}")
+    generated = "".join(parts)
+    if writes:
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), generated), encoding="utf-8")
+    else:
+        sys.stdout.write(generated)
 
 
 def main() -> None:
     """Read which neighbours there are, and ask them."""
     parser = argparse.ArgumentParser(prog="python -m tools.contracts", description=__doc__)
-    parser.add_argument("--server", action="append", default=[], metavar="NAME=COMMAND")
-    servers = dict(it.split("=", 1) for it in parser.parse_args().server)
-    asyncio.run(run(servers))
+    for api in (RESPONSES, MESSAGES):
+        parser.add_argument(
+            f"--{api.name.lower()}", action="append", default=[], metavar="NAME=COMMAND"
+        )
+    parser.add_argument("--write", action="store_true", help="write docs/contracts.md")
+    given = parser.parse_args()
+    servers = [
+        (api, dict(it.split("=", 1) for it in getattr(given, api.name.lower())))
+        for api in (RESPONSES, MESSAGES)
+    ]
+    asyncio.run(run(servers, writes=given.write))
 
 
 if __name__ == "__main__":

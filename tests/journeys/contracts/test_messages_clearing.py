@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 
 from chat_proxy.compaction.ageing.line import RESULT_NOTE
-from tests.support.wires.engines import KINDS, Desk, Engine, Fields, Kind, open_desk, run, used
+from tests.support.wires.messages_engines import (
+    KINDS,
+    Desk,
+    Engine,
+    Fields,
+    Kind,
+    open_desk,
+    run,
+    used,
+)
 
 pytestmark = pytest.mark.anyio
 BETAS = ["context-management-2025-06-27"]

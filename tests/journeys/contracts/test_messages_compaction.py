@@ -6,7 +6,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.support.wires.engines import (
+from tests.support.wires.messages_engines import (
     KINDS,
     Desk,
     Engine,

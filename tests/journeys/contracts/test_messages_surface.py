@@ -6,7 +6,16 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.support.wires.engines import KINDS, Engine, Fields, Kind, chat, dumped, open_desk, run
+from tests.support.wires.messages_engines import (
+    KINDS,
+    Engine,
+    Fields,
+    Kind,
+    chat,
+    dumped,
+    open_desk,
+    run,
+)
 
 pytestmark = pytest.mark.anyio
 ENGINES = pytest.mark.parametrize("kind", KINDS)
@@ -87,12 +96,15 @@ async def test_betas_are_forwarded() -> None:
         {"compaction": {"type": "summarize"}},
     ],
 )
-async def test_without_its_beta_a_parameter_is_left_to_the_server(fields: Fields) -> None:
-    async with open_desk(Engine("vllm")) as desk:
+@STREAMS
+async def test_without_its_beta_a_parameter_is_left_to_the_server(
+    *, fields: Fields, streams: bool
+) -> None:
+    async with open_desk(Engine("vllm"), streams=streams) as desk:
         message = await desk.ask(messages=chat(8), extra_body=fields)
         assert [block.type for block in message.content] == ["text"]
         assert desk.engine.prompt == chat(8)
-    async with open_desk(Engine("strict")) as desk:
+    async with open_desk(Engine("strict"), streams=streams) as desk:
         with pytest.raises(anthropic.BadRequestError, match="Extra inputs are not permitted"):
             await desk.ask(messages=chat(8), extra_body=fields)
 

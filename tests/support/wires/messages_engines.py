@@ -1,11 +1,13 @@
 """Servers of the Messages API as local engines are: tolerant of parameters, or strict."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from anthropic import AsyncAnthropic
+from anthropic.types.beta import BetaMessage
 
 from tests.support.fake_model import Line, Received, answer_json, fake_model
 from tests.support.live import Proxy, running_proxy
@@ -64,12 +66,13 @@ class Engine:
             await answer_json(line, {"detail": "Not Found"}, 404)
             return
         asked = Asked(received)
-        (self.summaries if asked.is_summary else self.chats).append(asked)
+        is_summary = asked.is_summary or asks_for_summary(asked.fields)
+        (self.summaries if is_summary else self.chats).append(asked)
         if refusal := self._refusal(asked):
             self.refused.append(refusal["error"]["message"])
             await answer_json(line, refusal, 400)
             return
-        text = asked.summary if asked.is_summary else self.says
+        text = asked.summary if is_summary else self.says
         path = received.target.partition("?")[0]
         await answer_on(path, line, text, asked.tokens, streams=bool(asked.fields.get("stream")))
 
@@ -97,6 +100,13 @@ class Engine:
         return {"error": {"code": 400, "message": words, "type": kind, **numbers}}
 
 
+def asks_for_summary(fields: Fields) -> bool:
+    """Whether a gateway asks for a summary in its last message, whatever its words are."""
+    items = fields.get("messages") or fields.get("input")
+    last = items[-1] if type(items) is list and items else items
+    return "summar" in json.dumps(last).lower()
+
+
 def _invalid(message: str) -> Fields:
     return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
 
@@ -116,25 +126,33 @@ class Desk:
     proxy: Proxy | None
     """None if another server than the proxy is asked."""
     sdk: Any  # an AsyncAnthropic: its parameters are typed dicts, ours are plain ones
+    streams: bool = False
+    """Whether answers are streams where nothing else is said."""
 
-    async def ask(self, *, streams: bool = False, **fields: Any) -> Any:
+    async def ask(self, *, streams: bool | None = None, **fields: Any) -> Any:
         """Send a request by the SDK; return the message that it puts together."""
         asked = {"model": NAME, "max_tokens": 300, **fields}
-        if not streams:
-            return await self.sdk.beta.messages.create(**asked)
-        async with self.sdk.beta.messages.stream(**asked) as stream:
-            return await stream.get_final_message()
+        if self.streams if streams is None else streams:
+            async with self.sdk.beta.messages.stream(**asked) as stream:
+                message = await stream.get_final_message()
+        else:
+            message = await self.sdk.beta.messages.create(**asked)
+        if self.proxy is not None:  # of other servers not all is as the SDK's types have it
+            BetaMessage.model_validate(message.model_dump())
+        return message
 
 
 @asynccontextmanager
-async def open_desk(engine: Engine, **sections: Any) -> AsyncIterator[Desk]:
+async def open_desk(
+    engine: Engine, *, streams: bool = False, **sections: Any
+) -> AsyncIterator[Desk]:
     """Run an engine, a proxy and the SDK."""
     async with (
         fake_model(engine) as model,
         running_proxy(model.url, **sections) as proxy,
         AsyncAnthropic(base_url=proxy.url, api_key="sk-test", max_retries=0) as sdk,
     ):
-        yield Desk(engine, proxy, sdk)
+        yield Desk(engine, proxy, sdk, streams)
 
 
 def said(number: int, words: int = 60) -> list[Fields]:

@@ -5,16 +5,28 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 import openai
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
 
 from chat_proxy.wires.answers import Reply
 from chat_proxy.wires.responses.answers import ResponsesAnswers
 from tests.support.fake_model import Line, Received, answer_json, begin_stream, fake_model
-from tests.support.live import Proxy, running_proxy
-from tests.support.wire_model import PROMPT_FIELDS, history_of, summary_of, tokens_in
+from tests.support.live import running_proxy
+from tests.support.wire_model import (
+    PROMPT_FIELDS,
+    answer_on,
+    history_of,
+    summary_of,
+    tokens_in,
+)
+from tests.support.wires.messages_engines import asks_for_summary
 
 Fields = dict[str, Any]
+EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+SECONDS_TO_ANSWER = 30
 KNOWN_FIELDS = frozenset(
     {
         *("model", "input", "instructions", "stream", "store", "tools", "tool_choice", "user"),
@@ -31,7 +43,7 @@ NO_ITEM = "Cannot determine type of 'item'"
 class Engine:
     """A server that answers whole and streamed as the API does, and writes summaries.
 
-    `vllm` ignores what it does not know, `llamacpp` refuses items that it does not know, `strict`
+    `vllm` ignores what it does not know, `llama.cpp` refuses items that it does not know, `strict`
     refuses fields too.
     """
 
@@ -64,7 +76,12 @@ class Engine:
             await answer_json(line, {"object": "list", "data": cards})
             return
         body = json.loads(received.body)
-        is_summary = received.header("x-chat-proxy-purpose") == "summary"
+        path = received.target.partition("?")[0]
+        if not path.endswith(("/responses", "/chat/completions")):
+            await answer_json(line, {"detail": "Not Found"}, 404)
+            return
+        is_own = received.header("x-chat-proxy-purpose") == "summary"
+        is_summary = is_own or asks_for_summary(body)
         if is_summary:
             self.summaries.append(body)
         else:
@@ -78,10 +95,15 @@ class Engine:
             return
         tokens = tokens_in({name: body[name] for name in PROMPT_FIELDS if name in body})
         text = summary_of(received.body) if is_summary else "Well."
-        await self._answer(line, text, tokens, streams=bool(body.get("stream")))
+        streams = bool(body.get("stream"))
+        if path.endswith("/chat/completions"):  # a gateway that translates
+            await answer_on(path, line, text, tokens, streams=streams)
+        else:
+            await self._answer(line, text, tokens, streams=streams)
 
     async def _answer(self, line: Line, text: str, tokens: int, *, streams: bool) -> None:
-        form, reply = ResponsesAnswers(), Reply(text, "fake", "up-1", 1)
+        # A gateway that stores answers wants every id to be new.
+        form, reply = ResponsesAnswers(), Reply(text, "fake", uuid4().hex, 1)
         used = b'"input_tokens":%d,' % tokens
         if not streams:
             document = form.whole_reply(reply).replace(b'"input_tokens":0,', used)
@@ -96,18 +118,41 @@ class Engine:
 
 @dataclass
 class Desk:
-    """An engine, a proxy in front of it, and the SDK."""
+    """An engine, a server in front of it, and the SDK."""
 
     engine: Engine
-    proxy: Proxy
-    _open: dict[str, openai.AsyncOpenAI] = field(default_factory=dict)
+    url: str
+    streams: bool = False
+    """Whether `ask` has its answers streamed."""
+    is_strict: bool = False
+    """Whether all that comes must be as the SDK's types have it."""
+    events: list[Any] = field(default_factory=list)
+    """The events of the last streamed answer."""
+    _open: dict[str, Any] = field(default_factory=dict)
 
-    def sdk(self, key: str = "sk-one") -> openai.AsyncOpenAI:
+    def sdk(self, key: str = "sk-one") -> Any:  # an AsyncOpenAI: its parameters are typed dicts
         """The SDK of one tenant."""
-        url = f"{self.proxy.url}/v1"
         if key not in self._open:
-            self._open[key] = openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=0)
+            url = f"{self.url}/v1"
+            self._open[key] = openai.AsyncOpenAI(
+                base_url=url, api_key=key, max_retries=0, timeout=SECONDS_TO_ANSWER
+            )
         return self._open[key]
+
+    async def ask(self, key: str = "sk-one", **fields: Any) -> Any:
+        """Send a request by the SDK; return the response, or the one at the end of its events."""
+        asked = {"model": "fake", **fields}
+        if not self.streams:
+            answer = await self.sdk(key).responses.create(**asked)
+        else:
+            stream = await self.sdk(key).responses.create(stream=True, **asked)
+            self.events = [event async for event in stream]
+            answer = self.events[-1].response
+        if self.is_strict:
+            Response.model_validate(answer.model_dump())
+            for event in self.events:
+                EVENT.validate_python(event.model_dump())
+        return answer
 
     async def close(self) -> None:
         """Close what was opened."""
@@ -117,12 +162,12 @@ class Desk:
 
 @asynccontextmanager
 async def open_desk(
-    kind: str = "vllm", engine: Engine | None = None, **sections: Any
+    kind: str = "vllm", engine: Engine | None = None, *, streams: bool = False, **sections: Any
 ) -> AsyncIterator[Desk]:
     """Start an engine of a kind, or this one, and a proxy before it."""
     engine = engine or Engine(kind)
     async with fake_model(engine) as model, running_proxy(model.url, **sections) as proxy:
-        desk = Desk(engine, proxy)
+        desk = Desk(engine, proxy.url, streams, is_strict=True)
         try:
             yield desk
         finally:

@@ -4,25 +4,16 @@ Every probe drives the SDK against a server with an engine behind it, and looks 
 was shown and what the SDK understood. So it asks the proxy and its neighbours the same.
 """
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
-from anthropic import APIError, APIStatusError
+from anthropic import APIStatusError
 
-from tests.support.wires.engines import Desk, Fields, chat, dumped, run
+from tests.support.wires.messages_engines import Desk, Fields, chat, dumped, run
+from tools.contracts.probe import Probe
 
 BETAS = ["context-management-2025-06-27", "compact-2026-01-12"]
 SUMMARIZE = ["compact-2026-09-04"]
 GO_ON = {"role": "user", "content": "Go on."}
-
-
-@dataclass(frozen=True)
-class Probe:
-    """A parameter, and the question whether a server does what it promises."""
-
-    parameter: str
-    asks: Callable[[Desk], Awaitable[bool]]
 
 
 def uses(value: int) -> Fields:
@@ -46,13 +37,9 @@ def compact(trigger: int = 1_500, **options: Any) -> Fields:
     return {"edits": [{"type": "compact_20260112", "trigger": tokens(trigger), **options}]}
 
 
-async def sent(
-    desk: Desk, managed: Fields, messages: list[Fields], *, streams: bool = False
-) -> Any:
+async def sent(desk: Desk, managed: Fields, messages: list[Fields]) -> Any:
     """Send a request with edits; return the message."""
-    return await desk.ask(
-        messages=messages, betas=BETAS, context_management=managed, streams=streams
-    )
+    return await desk.ask(messages=messages, betas=BETAS, context_management=managed)
 
 
 def shown(desk: Desk) -> str:
@@ -120,14 +107,10 @@ def _flat(desk: Desk) -> str:
     return shown(desk).replace(" ", "").replace("\\", "")
 
 
-async def reports_edits(desk: Desk, *, streams: bool = False) -> bool:
-    message = await sent(desk, clear(), run(6), streams=streams)
+async def reports_edits(desk: Desk) -> bool:
+    message = await sent(desk, clear(), run(6))
     applied = message.context_management.applied_edits if message.context_management else []
     return [(it.type, it.cleared_tool_uses) for it in applied] == [("clear_tool_uses_20250919", 4)]
-
-
-async def reports_edits_streamed(desk: Desk) -> bool:
-    return await reports_edits(desk, streams=True)
 
 
 async def keeps_its_prefix(desk: Desk) -> bool:
@@ -151,14 +134,10 @@ async def keeps_all_thinking(desk: Desk) -> bool:
     return "Thought 0." in shown(desk) and "Thought 2." in shown(desk)
 
 
-async def compacts(desk: Desk, *, streams: bool = False) -> bool:
-    message = await sent(desk, compact(), chat(8), streams=streams)
+async def compacts(desk: Desk) -> bool:
+    message = await sent(desk, compact(), chat(8))
     kinds = [block.type for block in message.content]
     return kinds == ["compaction", "text"] and shown(desk).count("so it is.") < 8 * 60 / 2
-
-
-async def compacts_streamed(desk: Desk) -> bool:
-    return await compacts(desk, streams=True)
 
 
 async def compacts_as_instructed(desk: Desk) -> bool:
@@ -216,6 +195,7 @@ async def counts_tokens(desk: Desk) -> bool:
     return before is not None and counted.input_tokens < before.original_input_tokens
 
 
+FROM_50_000 = "from 50,000"
 PROBES = (
     Probe("`clear_tool_uses`: `trigger` by `tool_uses`", clears_by_uses),
     Probe("`clear_tool_uses`: `trigger` by `input_tokens`", clears_by_tokens),
@@ -224,30 +204,16 @@ PROBES = (
     Probe("`clear_tool_uses`: `exclude_tools`", excludes_tools),
     Probe("`clear_tool_uses`: `clear_tool_inputs: true`", clears_inputs),
     Probe("`clear_tool_uses`: `clear_tool_inputs: [names]`", clears_inputs_by_name),
-    Probe("`clear_tool_uses`: the same prefix between clearings", keeps_its_prefix),
+    Probe("`clear_tool_uses`: the same prefix between clearings", keeps_its_prefix, "not said"),
     Probe("`clear_thinking`: `keep` of N turns", keeps_thinking),
     Probe('`clear_thinking`: `keep: "all"`', keeps_all_thinking),
-    Probe("`applied_edits`, whole", reports_edits),
-    Probe("`applied_edits`, streamed", reports_edits_streamed),
-    Probe("`compact`: a trigger of 1,500 tokens, block first", compacts),
-    Probe("`compact`: the same streamed, `compaction_delta`", compacts_streamed),
+    Probe("`applied_edits`", reports_edits),
+    Probe("`compact`: a trigger of 1,500 tokens, block first", compacts, FROM_50_000),
     Probe("`compact`: `instructions`", compacts_as_instructed),
     Probe("`compact`: `pause_after_compaction`", pauses),
     Probe("`usage.iterations`", counts_iterations),
     Probe("the block sent back is used, nothing is summarised again", unfolds),
-    Probe("a forged block is refused", refuses_forged),
+    Probe("a forged block is refused", refuses_forged, "not said"),
     Probe('`compaction: {"type": "summarize"}`', summarizes),
-    Probe("`count_tokens` with edits", counts_tokens),
+    Probe("`count_tokens` with edits", counts_tokens, ways=(False,)),
 )
-
-
-async def verdict(probe: Probe, desk: Desk) -> str:
-    """Return whether a server does what a parameter promises, or how it refuses."""
-    try:
-        return "yes" if await probe.asks(desk) else "no"
-    except APIStatusError as error:
-        return f"{error.status_code}"
-    except APIError:
-        return "no answer"
-    except (AttributeError, ValueError, IndexError, KeyError) as error:
-        return f"no ({type(error).__name__})"
