@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -289,3 +290,22 @@ async def test_the_upstreams_pings_pass_in_every_round() -> None:
         answered = await agent.ask(stream=True)
 
     assert answered.text == "I look. It is 48213."
+
+
+async def test_all_rounds_together_have_the_time_of_one_answer() -> None:
+    """FAULTS B14: a model that asks again and again does not get the time limit anew."""
+
+    class Slow(ScriptedModel):
+        async def __call__(self, received: Any, line: Any) -> None:
+            if received.method == "POST" and not received.header("x-chat-proxy-purpose"):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(line.until_closed(), 0.8)
+            await super().__call__(received, line)
+
+    brain = Slow([[recall(5, f"call_{at}")] for at in range(3)])
+    async with agent_on("chat", brain, upstream={"total_timeout_seconds": 1.5}) as agent:
+        with pytest.raises(OpenAiError) as refused:
+            await agent.ask(stream=False)
+
+    assert "longer than allowed" in str(refused.value)
+    assert len(brain.bodies) < 3
