@@ -27,6 +27,9 @@ from tests.support.recall_model import (
 
 pytestmark = pytest.mark.anyio
 wires = pytest.mark.parametrize("wire", WIRES)
+LONG_SUMMARY = [
+    f"The file src/part_{step}.py was read: its values are {step}." for step in range(16)
+]
 NAMES = {"chat": "max_tokens", "responses": "max_output_tokens", "messages": "max_tokens"}
 FORCED: dict[str, list[Any]] = {
     "chat": ["none", "required", {"type": "function", "function": {"name": "read_file"}}],
@@ -309,3 +312,41 @@ async def test_all_rounds_together_have_the_time_of_one_answer() -> None:
 
     assert "longer than allowed" in str(refused.value)
     assert len(brain.bodies) < 3
+
+
+@wires
+async def test_a_fold_that_the_client_gets_names_no_ids_of_what_it_replaces(wire: str) -> None:
+    """FAULTS C19: the client sends it in place of its messages, so ids would name others."""
+    brain = ScriptedModel(summary=LONG_SUMMARY)
+    keys = {"chat": "messages", "responses": "input", "messages": "messages"}
+
+    async with agent_on(wire, brain) as agent, http_client(agent.proxy) as client:
+        await agent.ask(stream=False)
+        body = {**brain.bodies[0], keys[wire]: agent.history}
+        body["tools"] = [it for it in body["tools"] if RECALL not in json.dumps(it)]
+        headers = {"authorization": "Bearer key"}
+        answer = await client.post("/v1/chat/compact", json=body, headers=headers)
+
+    assert answer.status_code == 200
+    assert "Summary of earlier conversation" in answer.text
+    assert "[Recall:" in json.dumps(brain.bodies[0])
+    assert "[Recall:" not in answer.text
+
+
+async def test_a_sealed_prompt_names_no_ids_of_what_it_replaces() -> None:
+    brain = ScriptedModel(summary=LONG_SUMMARY)
+
+    async with agent_on("responses", brain) as agent, http_client(agent.proxy) as client:
+        body = {
+            "model": "fake",
+            "input": agent.history,
+            "tools": [{"type": "function", **TOOL, "strict": False}],
+            "store": False,
+            "context_management": [{"type": "compaction", "compact_threshold": 2_000}],
+        }
+        headers = {"authorization": "Bearer key"}
+        answer = await client.post("/v1/responses", json=body, headers=headers)
+
+    kinds = [item["type"] for item in answer.json()["output"]]
+    assert "compaction" in kinds
+    assert RECALL not in json.dumps(brain.bodies)
