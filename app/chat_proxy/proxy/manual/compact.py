@@ -214,15 +214,21 @@ class ManualCompaction:
         if checkpoint is None or not checkpoint.folded_until:
             return unchanged(compaction, "none", note)
         await mark_manual(compaction, session.checkpoints)
-        # The client may send this in place of its messages: then ids of these name others.
-        text = without_contents(checkpoint.text.rpartition("\n")[0])
-        text = add_marker(text, checkpoint.folded_until, session.sign)
+        text = self._carried(checkpoint)
         folded = fold(compaction.conversation, checkpoint.folded_until, text)
         after = await session.request_counter.count_conversation(folded)
         before = compaction.measured.tokens
         return ManualResult(
             folded, label, before, after.tokens, checkpoint, note, token_count=after
         )
+
+    def _carried(self, checkpoint: Checkpoint) -> str:
+        """Return a folded text as the client may send it: ids of what it replaces name others."""
+        unmarked = checkpoint.text.rpartition("\n")[0]
+        text = without_contents(unmarked)
+        if text == unmarked:
+            return checkpoint.text
+        return add_marker(text, checkpoint.folded_until, self._session.sign)
 
 
 def boundary_at(session: CompactionSession, applied: AppliedCheckpoint, end: int) -> int:
