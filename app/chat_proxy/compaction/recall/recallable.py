@@ -59,16 +59,16 @@ class Recallable:
         """Return the text of a tool result with at most about `room` tokens."""
         if wish is None:
             return NO_WISH
-        if room < LEAST_ROOM:
-            return NO_ROOM
         if wish.search and not wish.name:
-            return self._found(wish.search, room, count)
+            return NO_ROOM if room < LEAST_ROOM else self._found(wish.search, room, count)
         number = number_in(wish.name)
         if number is not None and number in self.expired:
             return f"{reference(number)} has expired: it is not stored any longer."
         message = self.messages.get(number) if number is not None else None
         if number is None or message is None:
             return UNKNOWN
+        if room < LEAST_ROOM:
+            return NO_ROOM
         return self._quoted(number, message, wish, room, count)
 
     def _quoted(self, number: int, message: Message, wish: Wish, room: int, count: Count) -> str:

@@ -11,8 +11,8 @@ DEFINITION: Final[dict[str, Any]] = {
         "name": TOOL_NAME,
         "description": (
             "Return earlier messages of this conversation that were shortened or left out above. "
-            "Give `id` (r7, or #7 as r7) for a whole message, with `from` and `lines` for a part "
-            "of a long one, or `search` to find text in all of them."
+            "Give `id` (r7, #7 as r7, or an offload id) for a whole message, with `from` and "
+            "`lines` for a part of a long one, or `search` to find text in all of them."
         ),
         "parameters": {
             "type": "object",

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from chat_proxy.chat.conversation import Conversation
+from chat_proxy.compaction.recall.policy import NO_RECALL
 from chat_proxy.proxy.compacting.open_session import budget_or_assumed
 from chat_proxy.proxy.contracts.seals import seal_body
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
@@ -16,7 +17,7 @@ def under_contract(compaction: CompactionRequest, contract: Contract | None) -> 
     """Return a request that is compacted as its contract says.
 
     The client is promised that this very answer reports the compaction, so it waits for a summary
-    from the trigger on.
+    from the trigger on. A sealed prompt replaces its messages: ids of these would name others.
     """
     if contract is None:
         return compaction
@@ -28,7 +29,8 @@ def under_contract(compaction: CompactionRequest, contract: Contract | None) -> 
         return compaction
     policy = compaction.route.policy
     summary = replace(policy.summary, waits_at_trigger=True)
-    route = replace(compaction.route, policy=replace(policy, summary=summary))
+    policy = replace(policy, summary=summary, recall=NO_RECALL)
+    route = replace(compaction.route, policy=policy)
     measured = compaction.measured
     if contract.trigger is not None:
         budget = budget_or_assumed(compaction).with_trigger(contract.trigger)

@@ -10,7 +10,9 @@ from chat_proxy.compaction.pipeline import Step
 from chat_proxy.compaction.planner.plan import Plan
 from chat_proxy.compaction.planner.tail import wanted_room
 from chat_proxy.compaction.planner.view import View
+from chat_proxy.compaction.recall.references import without_contents
 from chat_proxy.compaction.summary.fold import fold
+from chat_proxy.compaction.summary.marker import add_marker
 from chat_proxy.proxy.compacting.adopt import Adoption, planned_checkpoint, write_fold
 from chat_proxy.proxy.compacting.open_session import open_session, view_of
 from chat_proxy.proxy.compacting.services import CompactionServices
@@ -212,12 +214,21 @@ class ManualCompaction:
         if checkpoint is None or not checkpoint.folded_until:
             return unchanged(compaction, "none", note)
         await mark_manual(compaction, session.checkpoints)
-        folded = fold(compaction.conversation, checkpoint.folded_until, checkpoint.text)
+        text = self._carried(checkpoint)
+        folded = fold(compaction.conversation, checkpoint.folded_until, text)
         after = await session.request_counter.count_conversation(folded)
         before = compaction.measured.tokens
         return ManualResult(
             folded, label, before, after.tokens, checkpoint, note, token_count=after
         )
+
+    def _carried(self, checkpoint: Checkpoint) -> str:
+        """Return a folded text as the client may send it: ids of what it replaces name others."""
+        unmarked = checkpoint.text.rpartition("\n")[0]
+        text = without_contents(unmarked)
+        if text == unmarked:
+            return checkpoint.text
+        return add_marker(text, checkpoint.folded_until, self._session.sign)
 
 
 def boundary_at(session: CompactionSession, applied: AppliedCheckpoint, end: int) -> int:

@@ -1,5 +1,7 @@
 """Answer the model's calls of the recall tool and ask it again; the client sees one answer."""
 
+import time
+from dataclasses import replace
 from functools import partial
 
 from chat_proxy.chat.body.request import ChatRequest
@@ -40,10 +42,12 @@ async def answer_recalls(
 ) -> None:
     """Answer calls until the model has given its answer, at most so often as its policy allows."""
     record, most = context.record, recall.compaction.policy.recall.max_rounds
+    ends = record.called + forwarding.policy.total_seconds
     total = Usage(record.prompt_tokens, record.completion_tokens, record.cached_tokens)
     while recall.edit.goes_on:
         texts = await recall.answer()
         is_last = len(recall.rounds) + 1 >= most
+        forwarding = _until(ends, forwarding)
         record.set_usage(0, 0, 0)
         context.tap = None
         try:
@@ -58,6 +62,12 @@ async def answer_recalls(
         if sent is None:
             return
         body = sent
+
+
+def _until(ends: float, forwarding: Forwarding) -> Forwarding:
+    """Return what sends a round within the time that is left for the whole answer."""
+    left = max(0.0, ends - time.perf_counter())
+    return replace(forwarding, policy=replace(forwarding.policy, total_seconds=left))
 
 
 async def _send_round(

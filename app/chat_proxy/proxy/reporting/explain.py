@@ -57,18 +57,23 @@ async def explain(compaction: CompactionRequest, services: CompactionServices) -
 
 
 def recall_of(compaction: CompactionRequest, outcome: CompactionResult) -> dict[str, Any]:
-    """Return what the model could ask for: ids of folded messages and of shortened results."""
-    checkpoint = outcome.checkpoint
-    if checkpoint is None or not recalls(compaction, outcome):
-        return {"offered": recalls(compaction, outcome)}
-    missing, first = checkpoint.missing, compaction.conversation.instructions
-    last = checkpoint.folded_until + missing - 1
-    treatments = checkpoint.treatments
-    places = {*treatments.lines, *treatments.short, *treatments.media}
+    """Return what the model could ask for: ids of folded messages and of shortened ones."""
+    if not recalls(compaction, outcome):
+        return {"offered": False}
+    client, sent, checkpoint = compaction.conversation, outcome.conversation, outcome.checkpoint
+    missing = checkpoint.missing if checkpoint else 0
+    shown = frozenset(sent.origins)
+    until = checkpoint.folded_until if checkpoint else 0
+    folded = [at for at in range(client.instructions, until) if at not in shown]
+    shortened = [
+        origin
+        for origin, fields in zip(sent.origins, sent.fields, strict=True)
+        if origin is not None and fields is not client.fields[origin]
+    ]
     return {
         "offered": True,
-        "folded": f"{reference(first)}-{reference(last)}" if checkpoint.text else "",
-        "shortened": [reference(at + missing) for at in sorted({it.origin for it in places})],
+        "folded": [reference(at + missing) for at in (*folded[:1], *folded[-1:])],
+        "shortened": [reference(at + missing) for at in shortened],
         "history": outcome.history_id,
     }
 

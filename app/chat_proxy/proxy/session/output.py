@@ -10,7 +10,7 @@ from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 CLIP_OUTPUT = "clip_output"
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens")
 MARGIN_SHARE = 50
-RECALLED_STAGES = frozenset({"truncate_tool_output"})
+RECALLED_STAGES = frozenset({"truncate_tool_output", "limit_vision_history"})
 """The trimming stages whose cuts the model can ask for."""
 
 

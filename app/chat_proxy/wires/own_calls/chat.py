@@ -230,6 +230,8 @@ class ChatOwnCalls(OwnCallEdit):
 
 def restored(message: list[Fields], rounds: Sequence[Round]) -> list[Fields] | None:
     """Return the client's message as the answers that it was, None if it is another one."""
+    if len(message) != 1:
+        return None
     (given,) = message
     content = given.get("content")
     if type(content) is list and len(content) == 1 and type(content[0]) is dict:

@@ -191,6 +191,8 @@ class MessagesOwnCalls(OwnCallEdit):
 
 def restored(message: list[Fields], rounds: Sequence[Round]) -> list[Fields] | None:
     """Return the client's message as the answers that it was, None if it is another one."""
+    if len(message) != 1:
+        return None
     (given,) = message
     content, seen = given.get("content"), sum(it.shown for it in rounds)
     if type(content) is list:
