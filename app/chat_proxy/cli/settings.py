@@ -2,20 +2,24 @@
 
 import json
 import sys
+import textwrap
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import asdict
 
 from chat_proxy.config.documented import DocumentedSection, documented_sections
 
+WIDTH = 80
 HEAD = """\
-Each setting is an environment variable or a line of .env; the environment takes precedence.
-`chat-proxy serve --help` lists flags for the usual ones, `chat-proxy check-config` what is set.
-`chat-proxy settings --env > .env` writes a file to start from.
+Each setting is an environment variable or a line of .env; the environment takes
+precedence. `chat-proxy serve --help` lists flags for the usual ones, and
+`chat-proxy check-config` prints what is set. A file to start from:
+`chat-proxy settings --env > .env`.
 """
-ENV_HEAD = (
-    "# Settings of chat-proxy, with their defaults: remove the # before those that you change.\n"
-)
+ENV_HEAD = """\
+# Settings of chat-proxy, with their defaults: remove the # before those that
+# you change.
+"""
 
 
 def run(options: Namespace) -> int:
@@ -33,10 +37,11 @@ def as_text(sections: list[DocumentedSection]) -> Iterator[str]:
     """Yield the settings for people, each with its meaning below it."""
     yield HEAD
     for section in sections:
-        yield f"{section.name or 'general'}: {section.meaning}\n"
+        yield from wrapped(f"{section.name or 'general'}: {section.meaning}", "")
+        yield ""
         for setting in section.settings:
             yield f"  {setting.name}={setting.default}"
-            yield f"      {setting.meaning}"
+            yield from wrapped(setting.meaning, " " * 6)
         yield ""
 
 
@@ -44,10 +49,23 @@ def as_env(sections: list[DocumentedSection]) -> Iterator[str]:
     """Yield the lines of an .env file in which every setting is commented out."""
     yield ENV_HEAD
     for section in sections:
-        yield f"## {section.name or 'general'}: {section.meaning}\n"
+        yield from wrapped(f"{section.name or 'general'}: {section.meaning}", "## ")
+        yield ""
         for setting in section.settings:
-            yield f"# {setting.meaning}"
+            yield from wrapped(setting.meaning, "# ")
             yield f"#{setting.name}={setting.default}\n"
+
+
+def wrapped(text: str, indent: str) -> list[str]:
+    """Return a text as lines that fit a terminal; names are never broken."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def as_json(sections: list[DocumentedSection]) -> str:

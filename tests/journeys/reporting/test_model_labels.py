@@ -10,6 +10,7 @@ from chat_proxy.telemetry.metrics import MOST_MODELS, Metrics
 from chat_proxy.telemetry.record import RequestRecord
 from tests.support.fake_model import polite
 from tests.support.figures import figure_in
+from tests.support.live import http_client
 from tests.support.meeting import meeting
 
 REQUESTS = "chat_proxy_requests_total"
@@ -27,6 +28,22 @@ async def test_a_model_that_the_upstream_lists_has_its_own_series() -> None:
         assert met.figure(f"chat_proxy_upstream_first_byte_seconds_count{{{labels}}}") == 1
         assert met.figure(f'chat_proxy_upstream_tokens_total{{kind="prompt",{labels}}}') == 11
         assert met.figure(f"chat_proxy_compactions_total{{{labels}}}") == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/explain", "/v1/chat/compact", "/v1/messages/count_tokens"]
+)
+async def test_what_the_proxy_answers_itself_is_counted_under_the_models_upstream(
+    path: str,
+) -> None:
+    async with meeting(polite) as met, http_client(met.proxy) as client:
+        await met.ask()
+        body = {"model": "fake", "messages": [{"role": "user", "content": "hi"}]}
+        await client.post(path, json=body)
+
+        labels = f'route="{path}",model="fake",upstream="{met.model.url}"'
+        assert met.figure(f"{REQUESTS}{{{labels}}}") == 1
 
 
 @pytest.mark.anyio

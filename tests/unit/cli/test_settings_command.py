@@ -23,7 +23,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_every_setting_is_listed_once(form: str | None, capsys: pytest.CaptureFixture[str]) -> None:
     text = told(capsys, *([form] if form else []))
 
-    names = re.findall(r"^\W*(?:name\W+)?(CHAT_PROXY_\w+)", text, re.MULTILINE)
+    names = re.findall(r"^\W*(?:name\W+)?(CHAT_PROXY_\w+)[=\"]", text, re.MULTILINE)
 
     assert names == list(setting_names())
 
@@ -37,6 +37,16 @@ def test_a_setting_has_its_default_and_its_meaning_below(
 
     assert lines[at + 1] == "      Port to listen on; 0 selects a free port."
     assert "server: Where the proxy listens and how it shuts down." in lines[:at]
+
+
+@pytest.mark.parametrize("form", ["--env", None])
+def test_what_a_setting_means_fits_a_terminal(
+    form: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = told(capsys, *([form] if form else [])).splitlines()
+
+    words = [line for line in lines if not re.match(r"\W*CHAT_PROXY_\w+=", line)]
+    assert max(map(len, words)) <= 80
 
 
 def test_json_has_name_default_meaning_and_section(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,9 @@ A thread asks the upstream and then writes, so that a start neither waits for it
 
 import asyncio
 import logging
+import os
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -25,6 +27,7 @@ from chat_proxy.telemetry.printable import printable, writes_text
 SENTENCE = "chat-proxy starts"
 ANSWER_SECONDS = 2.0
 MOST_MODELS = 8
+INDENT = 13
 
 Banner = dict[str, object]
 
@@ -157,16 +160,29 @@ def write_banner(settings: Settings, banner: Banner, answers: list[UpstreamAnswe
     if not writes_text(settings.log.format, sys.stderr):
         log(SENTENCE, level, **banner)
     elif level >= logging.getLevelNamesMapping()[settings.log.level.upper()]:
-        sys.stderr.write("\n".join(text_of(banner)) + "\n")
+        sys.stderr.write("\n".join(text_of(banner, terminal_width())) + "\n")
         sys.stderr.flush()
 
 
-def text_of(banner: Banner) -> Iterator[str]:
-    """Yield the lines of the block."""
+def terminal_width() -> int:
+    """Return the columns of the terminal, a very large number where there is none."""
+    return os.get_terminal_size(sys.stderr.fileno()).columns if sys.stderr.isatty() else sys.maxsize
+
+
+def text_of(banner: Banner, width: int = sys.maxsize) -> Iterator[str]:
+    """Yield the lines of the block; long ones go on below, without a broken word."""
     yield f"chat-proxy {banner['version']} at {banner['address']}"
     for name, value in banner.items():
         if name not in ("version", "address"):
-            yield from (f"  {name:10} {printable(line)}" for line in lines_of(value))
+            for line in lines_of(value):
+                yield from textwrap.wrap(
+                    printable(line),
+                    width,
+                    initial_indent=f"  {name:10} ",
+                    subsequent_indent=" " * INDENT,
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
 
 
 def lines_of(value: object) -> list[str]:

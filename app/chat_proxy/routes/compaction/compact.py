@@ -51,6 +51,7 @@ class Compact:
         options = options_in(request)
         refuse_stored_history(request)
         route = self._model_routes.of(request.model)
+        record.upstream = route.base_url
         compaction = await counted_request(
             request, route, context.caller, record.request_id, self._sizing
         )

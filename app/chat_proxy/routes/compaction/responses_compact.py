@@ -52,7 +52,7 @@ class ResponsesCompact:
         record, services = context.record, self._services
         route = self._model_routes.of(request.model)
         asked = context.values.get(b"x-chat-proxy-mode", b"")
-        record.model = route.model
+        record.model, record.upstream = route.model, route.base_url
         record.set_mode(effective_mode(route.policy.mode, asked))
         contract = contract_in(request, context.headers) or Contract()
         contract = replace(contract, compacts_now=True)

@@ -272,3 +272,18 @@ def test_a_single_key_is_told_as_one() -> None:
     told = identity_of(settings(auth={"keys": "canary"}))
 
     assert told == "must send the key (CHAT_PROXY_AUTH_KEYS)"
+
+
+def test_long_lines_go_on_below_on_a_narrow_terminal() -> None:
+    banner: dict[str, object] = {
+        "version": "1.0",
+        "address": "http://127.0.0.1:8100/v1",
+        "archive": "/home/ann/.local/share/chat-proxy, originals as plain text, for 5 days",
+    }
+
+    assert list(start_banner.text_of(banner, 60)) == [
+        "chat-proxy 1.0 at http://127.0.0.1:8100/v1",
+        "  archive    /home/ann/.local/share/chat-proxy, originals as",
+        "             plain text, for 5 days",
+    ]
+    assert len(list(start_banner.text_of(banner))) == 2
