@@ -71,6 +71,8 @@ class RequestContext:
     wire: Wire = CHAT_COMPLETIONS
     edits: Sequence[AnswerEdit] = ()
     """What changes the upstream's answer on its way, nearest to the upstream first."""
+    before_end: Callable[[], Awaitable[None]] | None = None
+    """Keeps what the client's next request needs, before the client has the end of its answer."""
     contract: Contract | None = None
     """What the client asks the server to do about its context, where the proxy does it."""
     done: ContractOutcome = NOTHING_DONE

@@ -21,6 +21,7 @@ from chat_proxy.proxy.session.output import recalls
 from chat_proxy.proxy.session.request import CompactionRequest, CompactionResult
 from chat_proxy.proxy.sizing.request_counter import RequestCounter
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers
+from chat_proxy.telemetry.logs import log_exception
 from chat_proxy.telemetry.metrics import Metrics
 from chat_proxy.wires.body import continued_body, own_fields, wire_of
 from chat_proxy.wires.own_calls.edit import OwnCall, OwnCallEdit, Round
@@ -49,6 +50,7 @@ class Recall:
     result: CompactionResult
     edit: OwnCallEdit
     services: RecallServices
+    context: RequestContext
     used_tokens: int = 0
     """The tokens that recalled texts have added to the prompt."""
     rounds: list[Round] = field(default_factory=list)
@@ -68,6 +70,33 @@ class Recall:
             self.used_tokens += count(text) + count(call.arguments) + 16
             texts.append(text)
         return texts
+
+    async def keep(self) -> None:
+        """Keep the exchange whose last answer is complete; the client gets its end afterwards.
+
+        A client that has the end may ask again at once, and the next prompt begins as this one.
+        """
+        edit = self.edit
+        try:
+            if edit.calls and edit.may_go_on:
+                # The model called the client's tools too: its own calls are answered for the next
+                # request.
+                texts = await self.answer(edit.calls)
+                self.rounds.append(Round([*edit.said(), *edit.results(texts)], edit.shown))
+                self.record(len(edit.calls))
+            if self.rounds:
+                await _keep(self)
+        except Exception as error:  # noqa: BLE001 - features fail open: the answer is complete
+            log_exception("recalled messages could not be kept", error)
+
+    def record(self, calls: int) -> None:
+        """Record so many answered calls."""
+        record, metrics = self.context.record, self.services.metrics
+        record.recalls += calls
+        record.recall_rounds = len(self.rounds)
+        metrics.recalls.inc(calls)
+        metrics.recall_tokens.inc(self.used_tokens - record.recall_tokens)
+        record.recall_tokens = self.used_tokens
 
     def _wish(self, call: OwnCall) -> Wish | None:
         """Return what a call asks for; offload ids in notes of this conversation are ids too."""
@@ -95,11 +124,12 @@ def start_recall(
 ) -> Recall | None:
     """Expect questions in the answer to a request if it offers the tool; None if it does not."""
     if not recalls(compaction, result):
-        context.edits = ()
+        context.edits, context.before_end = (), None
         return None
     edit = context.wire.own_calls(TOOL_NAME)
-    context.edits = (edit,)
-    return Recall(client, compaction, result, edit, services)
+    recall = Recall(client, compaction, result, edit, services, context)
+    context.edits, context.before_end = (edit,), recall.keep
+    return recall
 
 
 def _answer(originals: Recallable, wish: Wish | None, room: int, count: "partial[int]") -> str:
@@ -120,20 +150,13 @@ async def answer_recalls(
         if sent is None:
             return
         body = sent
-        _record_recalls(recall, len(calls), context)
+        recall.record(len(calls))
         usage = Usage(
             usage.prompt_tokens + record.prompt_tokens,
             usage.completion_tokens + record.completion_tokens,
             usage.cached_tokens + record.cached_tokens,
         )
         record.set_usage(*usage)
-    if edit.calls and edit.may_go_on:
-        # The model called the client's tools too: its own calls are answered for the next request.
-        texts = await recall.answer(edit.calls)
-        recall.rounds.append(Round([*edit.said(), *edit.results(texts)], edit.shown))
-        _record_recalls(recall, len(edit.calls), context)
-    if recall.rounds and record.status == 200 and not record.code:
-        await _keep(recall)
 
 
 async def _send_round(
@@ -158,26 +181,18 @@ async def _send_round(
     for attempt, items in enumerate(results):
         sent = continued_body(wire, body, [*said, *items], TOOL_NAME if is_last else "")
         relay = RelayChat(context, forwarding.policy, holds_overflows=True, sent=sent)
+        recall.rounds.append(Round([*said, *items], shown))
         try:
             await send_and_relay(
                 call_of(wire.path, sent, route, context), relay, context, forwarding
             )
         except TooLong as too_long:
+            recall.rounds.pop()
             if attempt:
                 await relay.send_refusal(too_long)
             continue
-        recall.rounds.append(Round([*said, *items], shown))
         return sent
     return None
-
-
-def _record_recalls(recall: Recall, calls: int, context: RequestContext) -> None:
-    record, metrics = context.record, recall.services.metrics
-    record.recalls += calls
-    record.recall_rounds = len(recall.rounds)
-    metrics.recalls.inc(calls)
-    metrics.recall_tokens.inc(recall.used_tokens - record.recall_tokens)
-    record.recall_tokens = recall.used_tokens
 
 
 async def _keep(recall: Recall) -> None:
