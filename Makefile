@@ -11,8 +11,6 @@ RUN := PYTHONPATH=app $(RUN_VENV)/bin/python -m chat_proxy
 unexport PYTHONDONTWRITEBYTECODE
 # More than there may be cores: many tests wait for processes that they start.
 PYTEST := $(BIN)/python -m pytest --numprocesses=4 --dist=loadfile
-# Tests that failed while four workers shared the cores are run once more alone, and must pass there.
-ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none
 
 .DEFAULT_GOAL := help
 .PHONY: help install servers demo run fmt lint types imports bandit audit quick test faults check
@@ -79,11 +77,11 @@ quick: lint imports types ## Lints, layers, types, most unit tests: under a minu
 
 test: install servers ## Run the tests with branch coverage
 	$(BIN)/coverage erase
-	$(PYTEST) --cov --cov-report=term $(ARGS) || $(ALONE)
+	$(PYTEST) --cov --cov-report=term $(ARGS)
 
 RUNS ?= 3
 faults: install servers ## Run the fault suite RUNS times, each time in another order
-	for run in $$(seq $(RUNS)); do $(PYTEST) tests/faults || $(ALONE) || exit 1; done
+	for run in $$(seq $(RUNS)); do $(PYTEST) tests/faults || exit 1; done
 
 check: lint imports types bandit site ## Everything CI checks, fastest first; the faults in random order
 	$(MAKE) test ARGS=--ignore=tests/faults

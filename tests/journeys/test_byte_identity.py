@@ -95,7 +95,7 @@ def check_what_passes(
     stage.whole = whole.encode()
     stage.model.requests.clear()
 
-    connection = http.client.HTTPConnection("127.0.0.1", stage.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", stage.port, timeout=60)
     connection.request("POST", api.path, body, {"content-type": "application/json"})
     response = connection.getresponse()
     answer = response.read()

@@ -20,12 +20,18 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def planned(checkout: Path, target: str, *arguments: str) -> str:
-    """Return the commands that make would run, whatever the make that runs the tests was told."""
-    make = ["make", "--dry-run", "--no-print-directory", target, *arguments]
+def made(checkout: Path, target: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Make a target, whatever the make that runs the tests was told."""
+    make = ["make", "--no-print-directory", target, *arguments]
     told = ("MAKE", "ARGS")
     env = {name: value for name, value in os.environ.items() if not name.startswith(told)}  # noqa: TID251 - tests start processes
-    done = subprocess.run(make, cwd=checkout, check=True, capture_output=True, text=True, env=env)
+    return subprocess.run(make, cwd=checkout, check=False, capture_output=True, text=True, env=env)
+
+
+def planned(checkout: Path, target: str, *arguments: str) -> str:
+    """Return the commands that make would run."""
+    done = made(checkout, target, "--dry-run", *arguments)
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 
@@ -57,6 +63,31 @@ def test_contributors_run_it_with_the_packages_that_they_have(checkout: Path) ->
     assert planned(checkout, "demo").split() == [
         "PYTHONPATH=app", ".venv/bin/python", "-m", "chat_proxy", "demo"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("target", "runs"), [("test", 1), ("faults", 2)])
+def test_a_test_that_fails_gets_no_second_try(target: str, runs: int, checkout: Path) -> None:
+    """Make ends with the first run that fails; what runs again are other orders of the faults."""
+    for path in (checkout / ".venv/bin", checkout / ".ci"):
+        path.mkdir(parents=True, exist_ok=True)
+    (checkout / ".ci/servers").write_text("true\n")
+    (checkout / ".venv/.installed").touch()
+    (checkout / ".venv/bin/coverage").symlink_to("/bin/true")
+    python = checkout / ".venv/bin/python"
+    python.write_text('#!/bin/sh\necho "$*" >> log\ntest ! -e fails\n')
+    python.chmod(0o755)
+    (checkout / "fails").touch()
+
+    failed = made(checkout, target)
+    tries = (checkout / "log").read_text().splitlines()
+    (checkout / "log").unlink()
+    (checkout / "fails").unlink()
+    passed = made(checkout, target, "RUNS=2")
+
+    assert failed.returncode != 0
+    assert len(tries) == 1
+    assert passed.returncode == 0
+    assert len((checkout / "log").read_text().splitlines()) == runs
 
 
 @pytest.mark.parametrize("uv_works", [True, False])

@@ -78,7 +78,7 @@ async def running_prometheus(port: int, folder: Path) -> AsyncIterator[Prometheu
     )
     base = f"http://127.0.0.1:{own}"
     try:
-        async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=10) as client:
+        async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60) as client:
             await _until_ready(client)
             yield Prometheus(client)
     finally:

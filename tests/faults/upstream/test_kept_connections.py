@@ -13,6 +13,7 @@ from chat_proxy.errors import UpstreamReset
 from chat_proxy.http.write_batch import write_batch_of
 from chat_proxy.upstream.client import Call, Upstream, UpstreamPolicy
 from tests.faults.faulty import whole
+from tests.support.clock import PATIENCE_SECONDS
 from tests.support.fake_model import FakeModel, Line, Received, fake_model, polite
 
 pytestmark = pytest.mark.anyio
@@ -121,7 +122,7 @@ async def test_b33_an_answer_on_a_new_connection_before_its_first_request_reache
 def nothing_came(line: socket.socket) -> bool:
     """Return whether the other side has closed without a byte."""
     with line:
-        line.settimeout(5)
+        line.settimeout(PATIENCE_SECONDS)
         try:
             return line.recv(1) == b""
         except ConnectionResetError:

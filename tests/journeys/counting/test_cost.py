@@ -143,7 +143,7 @@ async def test_a_long_conversation_that_grows_costs_little_to_count() -> None:
             STORE_URL="memory:",
             BUDGET_CONTEXT_WINDOW="1000000",
         ) as command,
-        httpx.AsyncClient(base_url=await command.url(), trust_env=False, timeout=30) as client,
+        httpx.AsyncClient(base_url=await command.url(), trust_env=False, timeout=200) as client,
     ):
         process = Process(client)
         await process.cost(grown[:3], "on")

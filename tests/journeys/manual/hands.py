@@ -66,7 +66,7 @@ async def compacted(talk: Talk, messages: Sequence[Fields], **fields: Any) -> di
 async def sdk(talk: Talk) -> AsyncIterator[AsyncOpenAI]:
     """Return the SDK that most clients are made with."""
     async with AsyncOpenAI(
-        base_url=f"{talk.proxy.url}/v1", api_key="one", max_retries=0, timeout=20
+        base_url=f"{talk.proxy.url}/v1", api_key="one", max_retries=0, timeout=60
     ) as client:
         yield client
 

@@ -1,12 +1,15 @@
 """A model asks for what left its prompt; the client sees one clean answer."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from chat_proxy.proxy.recall.exchanges import Exchanges
 from tests.journeys.recall.agents import NEEDLE, NEEDLE_NUMBER, WIRES, agent_on, steps
+from tests.support.conversations import listening
 from tests.support.recall_model import RECALL, Calls, Says, ScriptedModel, recall
 
 pytestmark = pytest.mark.anyio
@@ -103,6 +106,58 @@ async def test_calls_beside_the_clients_own_are_held_with_its_turn(
     added = json.dumps(items_of(second)[len(items_of(first)) :])
     assert added.index(RECALL) < added.index(NEEDLE) < added.index("call_own")
     assert added.index("call_own") < added.index("the readme")
+
+
+@wires
+@streams
+@pytest.mark.parametrize("second", [[Says("Well.")], [READ, recall(5)]], ids=["text", "calls"])
+async def test_an_exchange_is_kept_before_the_client_has_the_end_of_its_answer(
+    wire: str, *, stream: bool, second: list[Says | Calls], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that asks again at once is in time, however slow the store is."""
+    is_asked, answers, keep = asyncio.Event(), asyncio.Event(), Exchanges.keep
+
+    async def keep_slowly(self: Exchanges, *exchange: Any) -> bool:
+        is_asked.set()
+        await answers.wait()
+        return await keep(self, *exchange)
+
+    monkeypatch.setattr(Exchanges, "keep", keep_slowly)
+    brain = ScriptedModel([[Says("Let me look. "), recall(NEEDLE_NUMBER)], second])
+    async with agent_on(wire, brain) as agent:
+        asking = asyncio.create_task(agent.ask(stream=stream))
+        await is_asked.wait()
+        await asyncio.sleep(0.2)
+        has_ended = asking.done()
+        answers.set()
+        answered = await asking
+        monkeypatch.undo()
+        if answered.calls:
+            agent.add_result("call_own", "the readme")
+        else:
+            agent.add_user("Thanks. And the others?")
+        await agent.ask(stream=stream)
+
+    assert not has_ended
+    assert NEEDLE in json.dumps(brain.bodies[-1])
+
+
+@wires
+@streams
+async def test_a_store_that_fails_at_the_end_costs_the_exchange_and_not_the_answer(
+    wire: str, *, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> bool:
+        raise RuntimeError
+
+    monkeypatch.setattr(Exchanges, "keep", fail)
+    brain = ScriptedModel([[Says("Let me look. "), recall(NEEDLE_NUMBER)], [Says("Well.")]])
+    with listening() as heard:
+        async with agent_on(wire, brain) as agent:
+            answered = await agent.ask(stream=stream)
+
+    assert answered.text == "Let me look. Well."
+    assert len(heard.lines("an exchange could not be kept")) == 1
 
 
 @wires

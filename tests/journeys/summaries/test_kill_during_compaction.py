@@ -158,7 +158,7 @@ async def ask(url: str, messages: Sequence[Fields]) -> httpx.Response:
     """Send a chat over a connection of its own."""
     body = json.dumps({"model": "fake", "messages": messages}).encode()
     headers = {"content-type": "application/json"}
-    async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=200) as client:
         return await client.post(f"{url}/v1/chat/completions", content=body, headers=headers)
 
 

@@ -81,7 +81,7 @@ async def test_another_process_on_the_same_file_sends_the_same_bytes(tmp_path: P
         }
         async with (
             running_command("serve", **variables) as command,
-            httpx.AsyncClient(trust_env=False, timeout=30) as client,
+            httpx.AsyncClient(trust_env=False, timeout=60) as client,
         ):
             address = f"{await command.url()}/v1/chat/completions"
             answered = await client.post(address, content=body_of(long_chat()))

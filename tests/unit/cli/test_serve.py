@@ -23,7 +23,7 @@ from tests.support.live import settings
 
 
 @contextmanager
-def terminated(when: object, seconds: float = 60) -> Iterator[None]:
+def terminated(when: object, seconds: float = 300) -> Iterator[None]:
     """Send SIGTERM to this process as soon as the condition holds."""
 
     def wait_and_send() -> None:
@@ -41,8 +41,8 @@ def terminated(when: object, seconds: float = 60) -> Iterator[None]:
 
 
 def is_healthy(port: int) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as client:
-        client.settimeout(1)
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 30) as client:
+        client.settimeout(30)
         client.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
         return client.recv(100).startswith(b"HTTP/1.1 200 ")
     return False

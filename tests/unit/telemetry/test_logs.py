@@ -287,7 +287,7 @@ def test_a_process_ends_although_nobody_reads_its_log() -> None:
     )
     reader, writer = os.pipe()
 
-    ended = subprocess.run([sys.executable, "-c", code], stderr=writer, timeout=20, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], stderr=writer, timeout=200, check=False)
 
     os.close(writer)
     os.close(reader)

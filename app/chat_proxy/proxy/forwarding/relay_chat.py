@@ -28,6 +28,7 @@ from chat_proxy.proxy.routing.request_policy import RequestPolicy
 from chat_proxy.upstream.client import Reply
 from chat_proxy.upstream.overflow import Overflow, overflow_in
 from chat_proxy.upstream.said import said_in
+from chat_proxy.wires.answers import Tap
 from chat_proxy.wires.usage import Usage
 
 HELD_BYTES = 8 * 1024 * 1024
@@ -43,6 +44,7 @@ class RelayChat(Relay):
     any other answer than a success is raised as UpstreamError. `sent` is the request's body, of
     which nothing may stand in the reason for a refusal. The context's edits change the answer, one
     behind the other; if one of them goes on with another call, the client's stream is left open.
+    What the context wants to be done before the end is awaited once the whole answer is there.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class RelayChat(Relay):
         self._prompt = prompt
         self._needs_success = needs_success
         self._sent = sent
+        self._before_end = context.before_end
         self._edits = context.answer_edits
 
     async def send_refusal(self, refusal: TooLong) -> None:
@@ -116,7 +119,7 @@ class RelayChat(Relay):
     def run(self, reply: Reply, watchdog: Watchdog) -> Awaitable[None]:
         """Relay a stream as it arrives and anything else in one piece."""
         if reply.is_encoded:
-            self._edits = ()
+            self._edits, self._before_end = (), None
         if reply.status == 200 and reply.content_type == EVENT_STREAM:
             return self._stream(reply, watchdog)
         return self._whole(reply, watchdog)
@@ -146,7 +149,7 @@ class RelayChat(Relay):
             self._raise_truncation(reply, body, usage)
         if is_read:
             body = self._edited_whole(body)
-            await self._before_end()
+            await self._prepare_end()
         if not self._goes_on:
             await self._send_whole(reply.status, reply.headers, body)
 
@@ -195,7 +198,7 @@ class RelayChat(Relay):
         # What is changed on its way is read by the task: no piece passes it by.
         write_piece = None if self._edits else self._piece_writer(watchdog, tap)
         while chunk:
-            if passing := self._edited(tap.feed(chunk) if tap else chunk):
+            if passing := await self._passing(chunk, tap):
                 await self._write(passing, watchdog)
             if tap and tap.said_all:
                 await self._await_end(reply)
@@ -208,6 +211,8 @@ class RelayChat(Relay):
             raise UpstreamTruncated
         if tap and tap.failed:
             self._record.code = STREAM_ERROR
+        else:
+            await self._prepare_end()
         await self._end_stream(watchdog)
 
     @property
@@ -229,7 +234,6 @@ class RelayChat(Relay):
 
     async def _end_stream(self, watchdog: Watchdog) -> None:
         """Send what the edits still hold, and end the client's stream unless it goes on."""
-        await self._before_end()
         rest = b""
         for edit in self._edits:
             rest = edit.feed(rest)
@@ -240,11 +244,18 @@ class RelayChat(Relay):
         if not self._goes_on:
             await self._sink.end()
 
-    async def _before_end(self) -> None:
-        """Do what must be done before the client knows that its answer is complete."""
-        is_whole = not self._goes_on and not self._record.code
-        if is_whole and self._edits and self._context.before_end is not None:
-            await self._context.before_end()
+    async def _passing(self, chunk: bytes, tap: Tap | None) -> bytes:
+        """Return what the client gets of a chunk; all is ready for its end if that is in it."""
+        passing = self._edited(tap.feed(chunk) if tap else chunk)
+        if tap and (tap.is_over or tap.said_all) and not tap.failed:
+            await self._prepare_end()
+        return passing
+
+    async def _prepare_end(self) -> None:
+        """Await what is to be done before the end, once, if this answer is the client's last."""
+        if self._before_end is not None and not self._goes_on and not self._record.code:
+            before_end, self._before_end = self._before_end, None
+            await before_end()
 
     async def _await_end(self, reply: Reply) -> None:
         """Wait briefly for a stream to end after `[DONE]`, so that its connection can be reused."""

@@ -159,7 +159,7 @@ def test_a_mistake_of_the_banner_is_logged_and_ends_only_its_thread(
     chosen, log = settings(GONE), io.StringIO()
     configure_logging("error", "json", log)
 
-    announce(chosen, make_services(chosen, {}), ADDRESS).join(10)
+    announce(chosen, make_services(chosen, {}), ADDRESS).join(60)
 
     line = json.loads(log.getvalue())
     assert line["message"] == "the start could not be described"

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from chat_proxy.demo.model.answers import words_of
 from chat_proxy.demo.model.model import DemoModel, Event
+from tests.support.clock import PATIENCE_SECONDS
 
 CHAT = "/v1/chat/completions"
 HELLO = [{"role": "user", "content": "Hello there"}]
@@ -70,6 +71,22 @@ class Pauses:
         except asyncio.CancelledError:
             self.broken_off.set()
             raise
+
+
+class Steps:
+    """Pauses that end when the client has taken all pieces but the last one."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.taken = 0
+        self.waited_in_vain = False
+        self._until = time.monotonic() + PATIENCE_SECONDS
+
+    async def __call__(self, _: float) -> None:
+        self.asked += 1
+        while self.taken < self.asked - 1 and not self.waited_in_vain:
+            await asyncio.sleep(0.001)
+            self.waited_in_vain = time.monotonic() > self._until
 
 
 def ask(http: httpx.Client, **fields: object) -> httpx.Response:
@@ -234,14 +251,18 @@ def test_words_are_said_at_their_pace(stream: bool) -> None:
 
 
 def test_words_arrive_one_after_the_other() -> None:
+    """Each pause lasts until the client has what was said before the one before it."""
+    steps = Steps()
     with (
-        talking_to(DemoModel(words_per_second=250)) as http,
+        talking_to(DemoModel(words_per_second=250, sleep=steps)) as http,
         http.stream("POST", CHAT, json={"messages": HELLO, "stream": True}) as response,
     ):
-        arrivals = [time.perf_counter() for _ in response.iter_raw()]
+        for _ in response.iter_raw():
+            steps.taken += 1
 
-    assert len(arrivals) > 5
-    assert arrivals[-1] - arrivals[0] > 0.05
+    assert steps.asked > 5
+    assert steps.taken >= steps.asked - 1
+    assert not steps.waited_in_vain
 
 
 def test_a_stream_stops_when_its_client_goes() -> None:
@@ -251,16 +272,20 @@ def test_a_stream_stops_when_its_client_goes() -> None:
         with http.stream("POST", CHAT, json=body) as response:
             next(response.iter_raw())
 
-        assert pauses.broken_off.wait(2)
+        assert pauses.broken_off.wait(PATIENCE_SECONDS)
 
 
 def test_an_answer_in_one_piece_stops_when_its_client_goes() -> None:
     pauses = Pauses(0.05)
     with talking_to(DemoModel(sleep=pauses)) as http:
-        with pytest.raises(httpx.ReadTimeout):
-            http.post(CHAT, json={"messages": HELLO}, timeout=0.1)
+        body = json.dumps({"messages": HELLO})
+        head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", http.base_url.port or 0)) as client:
+            client.sendall((head + body).encode())
+            while not pauses.asked:
+                time.sleep(0.005)
 
-        assert pauses.broken_off.wait(2)
+        assert pauses.broken_off.wait(PATIENCE_SECONDS)
 
 
 def test_a_client_that_goes_in_mid_request_leaves_nothing_behind(http: httpx.Client) -> None:
