@@ -1,7 +1,7 @@
 """A model server that counts what it is asked: `python -m bench.scale.upstream PORT WINDOW`.
 
-Chats are answered at once, summaries after a while, with a usage that says that most of the prompt
-was in the prefix cache, as it is while the conversation goes on. `/counts` has the number of both.
+Chats and summaries are answered after a while, summaries with a usage that says that most of the
+prompt was in the prefix cache, as it is while the conversation goes on. `/counts` has the numbers.
 """
 
 import asyncio
@@ -15,10 +15,12 @@ import orjson
 import uvloop
 
 from bench.traffic.payloads import MODEL
-from bench.waits.upstream import WaitsCaller
+from bench.waits.upstream import ANSWER, WaitsCaller
 from chat_proxy.compaction.summary.prompt import PROGRESS, SECTIONS
 
-SECONDS_TO_SUMMARISE = 0.3
+SECONDS_TO_ANSWER = 0.25
+"""Without a pause the next request would overtake what the last one began in the background."""
+SECONDS_TO_SUMMARISE = 0.75
 TENTHS_CACHED = 9
 TENTHS_OF_BYTES_PER_TOKEN = 33
 SUMMARY_BULLETS = 40
@@ -49,14 +51,19 @@ class CountingCaller(WaitsCaller):
             self._counts[SUMMARIES] += 1
             self._loop.call_later(SECONDS_TO_SUMMARISE, self._send_summary, body)
         else:
+            self._body = []
             self._counts[CHATS] += 1
-            super().on_message_complete()
+            self._loop.call_later(SECONDS_TO_ANSWER, self._send_answer)
 
     def _told(self) -> bytes:
         if self._path == COUNTS_PATH.encode():
             return orjson.dumps(self._counts)
         card = {"id": MODEL, "object": "model", "owned_by": "vllm", "max_model_len": self._window}
         return orjson.dumps({"object": "list", "data": [card]})
+
+    def _send_answer(self) -> None:
+        if not self._transport.is_closing():
+            self._send(ANSWER)
 
     def _send_summary(self, body: bytes) -> None:
         if not self._transport.is_closing():

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 import orjson
 import pytest
 
+from bench.scale import upstream
 from bench.scale.load import Outcome, run
 from bench.scale.upstream import CHATS, SUMMARIES, CountingCaller
 from bench.traffic.payloads import TURNS, GrowingChats
@@ -21,7 +22,10 @@ async def model(counts: Counter[str]) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-async def test_every_conversation_is_sent_to_its_end_over_all_targets() -> None:
+async def test_every_conversation_is_sent_to_its_end_over_all_targets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upstream, "SECONDS_TO_ANSWER", 0.001)
     one: Counter[str] = Counter()
     other: Counter[str] = Counter()
 
