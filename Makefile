@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=4 --dist=loadfile
 .DEFAULT_GOAL := help
 .PHONY: help install servers demo run fmt lint types imports bandit audit quick test faults check
 .PHONY: fuzz crosstalk soak malice
-.PHONY: crowds mutation bench compat counts engine small-model docs site sbom lock trace windows
+.PHONY: crowds mutation bench quality compat counts engine small-model docs site sbom lock trace windows
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-11s %s\n", $$1, $$2}'
@@ -122,12 +122,17 @@ counts: install ## Simulate estimates with the vocabularies of real models; writ
 small-model: install ## Run a real model of 135M with a window of 2,048; writes docs/bench/small_model.md
 	$(BIN)/python -m tools.small_model --write $(ARGS)
 
-bench: install ## Measure against nginx and a bare relay (BENCH_PEERS=1: three gateways too)
+bench: install ## Measure against nginx and a bare relay (BENCH_PEERS=1: Envoy and four gateways too)
 	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m bench.scale --write
+	$(BIN)/python -m bench.pages
 	$(BIN)/python -m bench.growth
 	$(BIN)/python -m bench.waits --write
 	$(BIN)/python -m bench.conversation
 	$(BIN)/python -m bench.clients --write
+
+quality: install ## Replay recordings through all systems; DATA="FILE FILE"; writes docs/bench/quality.md
+	$(BIN)/python -m bench.quality $(DATA:%=--data %) --write $(ARGS)
 
 trace: install ## Count the files that one request runs through (docs/architecture.md has the figures)
 	$(BIN)/python -m tools.trace $(ARGS)

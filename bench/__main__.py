@@ -1,4 +1,4 @@
-"""`python -m bench`: what chat-proxy costs beside nginx, a bare relay and three peers."""
+"""`python -m bench`: what chat-proxy costs beside nginx, a bare relay and its peers."""
 
 import signal
 import sys

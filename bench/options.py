@@ -25,7 +25,7 @@ class Options:
 
 def read_options(own: list[str], peers: list[str]) -> Options:
     """Read the command line; peers take part when BENCH_PEERS=1 or when they are named."""
-    parser = _parser([*own, *peers])
+    parser = _parser([*own, *peers], peers)
     given = parser.parse_args()
     return Options(
         names=_names(given.only, own, peers, parser),
@@ -36,12 +36,11 @@ def read_options(own: list[str], peers: list[str]) -> Options:
     )
 
 
-def _parser(known: list[str]) -> argparse.ArgumentParser:
+def _parser(known: list[str], peers: list[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measure what chat-proxy costs beside nginx, a bare relay and three peers.",
-        epilog="BENCH_PEERS=1 adds LiteLLM, Portkey and headroom, installed under bench/.peers on "
-        "first use.",
+        description="Measure what chat-proxy costs beside nginx, a bare relay and its peers.",
+        epilog=f"BENCH_PEERS=1 adds {', '.join(peers)}, installed under bench/.peers on first use.",
     )
     parser.add_argument("--rounds", type=_positive, metavar="N", help=f"default {ROUNDS}; quick: 1")
     parser.add_argument("--quick", action="store_true", help="smoke test: short bursts, one start")

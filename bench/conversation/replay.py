@@ -143,7 +143,15 @@ async def post(
     client: aiohttp.ClientSession, url: str, body: bytes, own: dict[str, str] | None = None
 ) -> bool:
     """Send a chat request, and tell whether it was answered; `own` are headers of a peer."""
+    return not await refusal_of(client, url, body, own)
+
+
+async def refusal_of(
+    client: aiohttp.ClientSession, url: str, body: bytes, own: dict[str, str] | None = None
+) -> str:
+    """Send a chat request; return status and code of a refusal, empty if it was answered."""
     headers = {**HEADERS, **(own or {})}
     async with client.post(f"{url}/v1/chat/completions", data=body, headers=headers) as response:
         await response.read()
-        return response.status == 200
+        code = response.headers.get("x-chat-proxy-error", "of the upstream")
+        return "" if response.status == 200 else f"{response.status} {code}"

@@ -1,5 +1,6 @@
 """Ways to send a growing history: through a proxy, whole, with own summaries, oldest dropped."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -9,7 +10,7 @@ import orjson
 from bench.conversation.cache import PrefixCache
 from bench.conversation.model import Call, ScriptedModel, Summarise
 from bench.conversation.prompt import Json, Prompt, broken_pairs, count, rendered
-from bench.conversation.replay import post
+from bench.conversation.replay import refusal_of
 from bench.conversation.sessions import MODEL
 from bench.conversation.summarisers.request import CUE
 from bench.conversation.systems import drop_oldest
@@ -55,6 +56,8 @@ class ThroughProxy:
     options: Json
     """The fields of a request beside model and messages."""
     headers: dict[str, str] = field(default_factory=dict)
+    refusals: Counter[str] = field(default_factory=Counter)
+    """Status and code of what was refused."""
 
     @property
     def calls(self) -> list[Call]:
@@ -64,9 +67,11 @@ class ThroughProxy:
     async def send(self, history: list[Json]) -> Prompt | None:
         """Send, and wait until the proxy has done what it does behind the scenes."""
         body = orjson.dumps(_request(history, self.options))
-        answered = await post(self.client, self.url, body, self.headers)
+        refusal = await refusal_of(self.client, self.url, body, self.headers)
         await self.model.idle()
-        return self.model.last if answered else None
+        if refusal:
+            self.refusals[refusal] += 1
+        return None if refusal else self.model.last
 
 
 @dataclass

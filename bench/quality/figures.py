@@ -1,5 +1,6 @@
 """The figures of one system over all sessions of a group, in one window."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,6 +52,12 @@ class Figures:
     def refused(self) -> int:
         """How many of them got no answer."""
         return sum(it.refused for it in self.outcomes)
+
+    @property
+    def refusals(self) -> str:
+        """What the refused requests got, with how many of them."""
+        counts = sum((Counter(it.refusals) for it in self.outcomes), Counter())
+        return ", ".join(f"{count} x {reason}" for reason, count in counts.items()) or "unknown"
 
     @property
     def waited(self) -> int:
@@ -186,6 +193,8 @@ def _verdicts(name: str, group: Group) -> list[str]:
             f"{_mark(ratio <= MOST_COST)} {name} bills {ratio:.2f} x the cheapest that refuses "
             f"nothing ({cheapest.system}; wanted: {MOST_COST})"
         )
+    if own.refused:
+        lines.append(f"**missed**: {name} did not answer {own.refused} requests: {own.refusals}")
     return lines
 
 

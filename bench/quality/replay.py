@@ -51,6 +51,8 @@ class Outcome:
     """The parts of what is billed."""
     orphans: int = 0
     """Calls without a result and results without a call in the prompts that the model got."""
+    refusals: dict[str, int] = field(default_factory=dict)
+    """The refused requests by status and code, where the sender knows them."""
     last_tokens: int = 0
 
 
@@ -78,6 +80,7 @@ async def replay(
             for _ in range(pauses.count(number)):
                 outcome.asked.append(_ask(session, evidence, len(history), prompt))
         _add_up(outcome, sender.calls)
+        outcome.refusals = dict(getattr(sender, "refusals", {}))
     return outcome
 
 

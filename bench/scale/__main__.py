@@ -19,7 +19,7 @@ from chat_proxy import __version__
 
 PAGE = REPOSITORY / "docs/bench/scale.md"
 RESULTS = REPOSITORY / "bench/scale/results.json"
-ROUNDS, CHATS, CONVERSATIONS = 3, 8, 4
+ROUNDS, CHATS, CONVERSATIONS = 3, 48, 2
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from bench.traffic.payloads import TURNS, GrowingChats
 
 CONNECTIONS_PER_CHAT = 3
 """Workers share a port, and the kernel gives them connections: one would stay with one worker."""
-SECONDS_PER_REQUEST = 60
+SECONDS_PER_REQUEST = 120
 _HEAD = (
     b"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer sk-bench\r\n"
     b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"

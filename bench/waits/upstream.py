@@ -46,7 +46,7 @@ class WaitsCaller(Caller):
         elif is_summary:
             self._send_stream(summary_of(body))
         else:
-            self._send(_ANSWER)
+            self._send(ANSWER)
 
     def _send_stream(self, text: str) -> None:
         chunks = b"".join(b"%x\r\n%s\r\n" % (len(event), event) for event in _events(text))
@@ -92,7 +92,7 @@ def _envelope(kind: str, choice: Json) -> Json:
     return {**head, "choices": [choice]}
 
 
-_ANSWER = _answer("Well.")
+ANSWER = _answer("Well.")
 
 
 async def serve(port: int) -> None:

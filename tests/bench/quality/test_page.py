@@ -77,6 +77,16 @@ def test_the_parts_of_a_bill_are_shown_for_those_who_refuse_nothing() -> None:
     assert f"| {OWN_SUMMARY} | 0 | 0 |" not in written
 
 
+def test_what_we_refused_is_said_with_its_code() -> None:
+    outcomes = _three()
+    outcomes[2].refused, outcomes[2].refusals = 2, {"502 upstream_unreachable": 2}
+
+    (group,) = groups_of(outcomes)
+
+    line = "**missed**: chat-proxy did not answer 2 requests: 2 x 502 upstream_unreachable"
+    assert line in verdicts(group)
+
+
 def test_calls_without_results_are_counted() -> None:
     outcomes = _three()
     outcomes[2].orphans = 7

@@ -3,11 +3,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
-from bench.conversation.model import Call
+from bench.conversation.model import Call, ScriptedModel, running
 from bench.conversation.prompt import Json, Prompt, rendered
+from bench.conversation.replay import client_session
 from bench.conversation.responses import chat_fields, items_of
-from bench.conversation.senders import Dropping, Sender
+from bench.conversation.senders import Dropping, Sender, ThroughProxy
 from bench.quality.recordings.dialogues import dialogue
 from bench.quality.recordings.trajectories import trajectory
 from bench.quality.replay import POINTS, has_waited, replay
@@ -95,3 +98,17 @@ def test_messages_come_back_from_the_items_of_the_responses_api() -> None:
 
 def _call(*, is_side_query: bool) -> Call:
     return Call(10, 0, 1, is_side_query, broken_pairs=0)
+
+
+async def test_a_refusal_is_kept_with_its_status_and_code() -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=502, headers={"x-chat-proxy-error": "upstream_unreachable"})
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", refuse)
+    model = ScriptedModel(1_000)
+    async with running(model), TestServer(app) as server, client_session() as client:
+        sender = ThroughProxy(client, str(server.make_url("")).rstrip("/"), model, {})
+
+        assert await sender.send([{"role": "user", "content": "Hello."}]) is None
+        assert sender.refusals == {"502 upstream_unreachable": 1}

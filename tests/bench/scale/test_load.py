@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 import orjson
 import pytest
 
+from bench.scale import upstream
 from bench.scale.load import Outcome, run
 from bench.scale.upstream import CHATS, SUMMARIES, CountingCaller
 from bench.traffic.payloads import TURNS, GrowingChats
@@ -21,7 +22,10 @@ async def model(counts: Counter[str]) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-async def test_every_conversation_is_sent_to_its_end_over_all_targets() -> None:
+async def test_every_conversation_is_sent_to_its_end_over_all_targets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upstream, "SECONDS_TO_ANSWER", 0.001)
     one: Counter[str] = Counter()
     other: Counter[str] = Counter()
 
@@ -43,7 +47,7 @@ async def test_summaries_are_counted_apart_and_answered_with_sections() -> None:
     async with model(counts) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(head + b"content-length: %d\r\n\r\n%s" % (len(body), body))
-        answer = await reader.readuntil(b"0\r\n\r\n")
+        answer = await reader.readuntil(b"[DONE]\n\n")
         writer.write(b"GET /counts HTTP/1.1\r\nhost: m\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")
         told = orjson.loads(await reader.readuntil(b"}"))
@@ -53,6 +57,7 @@ async def test_summaries_are_counted_apart_and_answered_with_sections() -> None:
         writer.close()
 
     assert b"## Critical Context" in answer
+    assert b'"cached_tokens":' in answer
     assert told == {SUMMARIES: 1} == counts
     assert listed["data"][0]["max_model_len"] == 32_768
 
