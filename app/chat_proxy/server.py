@@ -82,6 +82,8 @@ def create_app(
     )
     app.state.services = services
     app.state.endpoint_paths = frozenset(endpoints)
+    pages = {"dashboard": settings.dashboard.enabled, "metrics": settings.metrics.enabled}
+    app.state.switched_off = frozenset(name for name, is_on in pages.items() if not is_on)
     add_operator_routes(app, settings, services, operations)
     return app
 

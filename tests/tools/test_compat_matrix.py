@@ -102,6 +102,17 @@ def test_a_client_that_was_played_twice_is_told_with_its_scenarios() -> None:
     assert "- played on 2026-01-02, commit b: openai (Python) (chat, 8,192): tools" in page
 
 
+def test_a_scenario_that_was_not_played_is_neither_ok_nor_failed() -> None:
+    client = CLIENTS[0]
+    findings = {name: finding for name, finding in ALL_WELL.items() if name != "abort"}
+
+    page = written([client], {client.name: findings})
+
+    row = next(line for line in page.splitlines() if line.startswith(f"| {client.title} |"))
+    assert row.count("| ok ") == len(NAMES) - 1
+    assert "| not run |" in row
+
+
 def test_two_clients_of_one_driver_show_its_configuration_once() -> None:
     pair = [client for client in CLIENTS if client.driver == "open_webui.py"]
     results = {client.name: ALL_WELL for client in pair}

@@ -121,6 +121,7 @@ def open_webui(name: str, window: int, page_tokens: int) -> Client:
         window=window,
         page_tokens=page_tokens,
         tool=Tool("calculate_timestamp", {"days_ago": 1}),
+        without={} if window > SMALL_WINDOW else {"image": "its tools leave no space for one"},
         has_turns=True,
         start_seconds=240,
     )

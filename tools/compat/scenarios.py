@@ -189,7 +189,8 @@ SCENARIOS = (
         f"{TOOL_STEPS} or more tool steps (aider: edits), {FEWEST_COMPACTIONS} or more compactions "
         "on the way, no 4xx or 5xx, an end as the model wants it; an agent has written its file. "
         "Codex and Claude Code: 100 steps, and the proxy is restarted in the middle. Codex with a "
-        "provider called OpenAI: 60 steps, and it says that its context is compacted",
+        "provider called OpenAI: 60 steps, and it says that its context is compacted. Open WebUI: "
+        f"{TOOL_STEPS} turns of a chat, each with a call of a built-in tool, no error on the page",
         "Read every page and then say the word.",
         worked,
         900,

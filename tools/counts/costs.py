@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from itertools import pairwise
 from typing import Final
 
 from chat_proxy.tokens.calibration.token_costs import ENCODING, MAX_COST, file_of, packed
@@ -61,7 +60,8 @@ _JAPANESE_ENDINGS: Final = (
     *("して", "した", "している", "します", "される", "ない", "ます", "ました"),
 )
 _CHINESE_MARKS: Final = ("\N{FULLWIDTH COMMA}", "\N{IDEOGRAPHIC FULL STOP}")
-_LEAST_PAIRS: Final = 3
+_LEAST: Final = 3
+_INDENTS: Final = 33
 _WORD: Final = "and"
 _JOINED: Final = 8_000
 """How many English words are measured as parts of names."""
@@ -117,17 +117,21 @@ def _pairs() -> Iterator[str]:
 
 
 def _indents() -> Iterator[Sequence]:
-    """Yield the frequent pairs of a token that ends a line of a program and the next indentation.
+    """Yield the tokens that end a line of a program, with the blanks before a word or a number.
 
     Some vocabularies never join a line break with the symbol before it, but with blanks after it.
     """
     encoding = load_encoding(ENCODING)
-    tokens = encoding.encode_ordinary("\n".join(code_lines("tuning")))
-    pairs = Counter(pairwise(tokens))
-    for pair, number in pairs.most_common():
-        first, second = map(encoding.decode_single_token_bytes, pair)
-        if number >= _LEAST_PAIRS and first.endswith(b"\n") and not second.strip():
-            yield pair
+    tokens = Counter(encoding.encode_ordinary("\n".join(code_lines("tuning"))))
+    decoded = ((token, encoding.decode_single_token_bytes(token)) for token in tokens)
+    ends = [token for token, content in decoded if content.endswith(b"\n")]
+    blanks = [
+        tuple(encoding.encode_ordinary(" " * width + following)[:-1])
+        for width in range(1, _INDENTS)
+        for following in (f" {_WORD}", "1")
+    ]
+    yield from blanks
+    yield from ((token, *each) for token in ends if tokens[token] >= _LEAST for each in blanks)
 
 
 def costs(count: Count) -> tuple[bytes, list[tuple[int, int, int]]]:

@@ -45,6 +45,7 @@ PER_MODEL = frozenset(
 _KUBERNETES = re.compile(
     r"CHAT_PROXY_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
+_KUBERNETES_LINKS = ("tcp://", "udp://", "sctp://")
 _REASONS = {
     "int_parsing": "must be a whole number, such as 4096",
     "float_parsing": "must be a number, such as 2.5",
@@ -233,8 +234,10 @@ def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
         if name.upper().startswith(PREFIX):
             is_setting = not _KUBERNETES.fullmatch(name)
         else:
-            # A mistake in the prefix, such as CHATPROXY_MODE; other programs' names pass.
-            is_setting = _letters(name) in without_marks
+            # A mistake in the prefix, such as CHATPROXY_MODE; other programs' names pass, and what
+            # Kubernetes sets for a Service called chatproxy-server.
+            is_link = variables[name].startswith(_KUBERNETES_LINKS)
+            is_setting = _letters(name) in without_marks and not is_link
         if is_setting and name.upper() not in known:
             yield _unknown(name.upper(), variables)
 

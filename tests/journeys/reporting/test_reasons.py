@@ -229,3 +229,11 @@ async def test_the_root_names_the_paths_that_there_are() -> None:
 
     assert answer.status_code == 200
     assert (answer.json()["service"], answer.json()["dashboard"]) == ("chat-proxy", "/dashboard")
+
+
+async def test_the_root_names_no_page_that_is_switched_off() -> None:
+    off: dict[str, Any] = {"dashboard": {"enabled": False}, "metrics": {"enabled": False}}
+    async with running_proxy(NOWHERE, **off) as proxy, http_client(proxy) as client:
+        answer = await client.get("/")
+
+    assert set(answer.json()) == {"service", "base_url", "models", "health"}

@@ -88,6 +88,7 @@ def test_a_mistake_in_the_prefix_of_a_setting_is_named(
 
 def test_the_names_of_other_programs_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHATPROXY_HOME", "/opt")
+    monkeypatch.setenv("CHATPROXY_SERVER_PORT", "tcp://10.0.0.1:8100")
     monkeypatch.setenv("MODE", "fast")
 
     assert read_settings(None).mode == "on"

@@ -8,6 +8,7 @@ from tools.compat.report.results import FAILED, NOT_APPLICABLE, Finding, Finding
 from tools.compat.report.snippet import snippet_of
 from tools.compat.scenarios import FEWEST_COMPACTIONS, SCENARIOS
 
+NOT_PLAYED = "not run"
 FEWEST_GREEN = 8
 FEWEST_AGENTS = 2
 FEWEST_STEPS_OF_AN_AGENT = 20
@@ -57,7 +58,7 @@ def table(clients: Sequence[Client], results: Mapping[str, Findings]) -> Iterato
 
 def outcome_of(findings: Findings, scenario: str) -> str:
     """Return how a scenario went, in a word that stands out when it failed."""
-    outcome = findings[scenario].outcome if scenario in findings else FAILED
+    outcome = findings[scenario].outcome if scenario in findings else NOT_PLAYED
     return f"**{outcome}**" if outcome == FAILED else outcome
 
 

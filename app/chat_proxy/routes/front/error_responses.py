@@ -121,7 +121,9 @@ def _answer_unknown_path(request: Request) -> Response:
     """Answer a path that neither the proxy nor the app around it has, with a hint if it can."""
     path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     if path in ("", "/") and request.method in ("GET", "HEAD"):
-        return Response(orjson.dumps(INDEX), media_type="application/json")
+        switched_off = getattr(request.app.state, "switched_off", ())
+        shown = {name: value for name, value in INDEX.items() if name not in switched_off}
+        return Response(orjson.dumps(shown), media_type="application/json")
     hint = hint_for(path, getattr(request.app.state, "endpoint_paths", ()))
     error = NotFound(hint)
     if hint:
