@@ -108,14 +108,13 @@ async def table(api: Api, servers: Servers) -> str:
 
 async def run(asked: Sequence[tuple[Api, Servers]], *, writes: bool) -> None:
     """Ask all servers; print the tables or write them into their page."""
-    parts = [asked_with(datetime.now(UTC).date())]
     for api, servers in asked:
-        parts.append(f"\n### {api.name}\n\n{await table(api, servers)}")
-    generated = "".join(parts)
-    if writes:
-        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), generated), encoding="utf-8")
-    else:
-        sys.stdout.write(generated)
+        generated = f"{asked_with(datetime.now(UTC).date())}\n{await table(api, servers)}"
+        if writes:
+            page = written(PAGE.read_text(encoding="utf-8"), api.name, generated)
+            PAGE.write_text(page, encoding="utf-8")
+        else:
+            sys.stdout.write(f"{api.name}\n\n{generated}\n")
 
 
 def main() -> None:
@@ -126,10 +125,12 @@ def main() -> None:
             f"--{api.name.lower()}", action="append", default=[], metavar="NAME=COMMAND"
         )
     parser.add_argument("--write", action="store_true", help="write docs/contracts.md")
+    parser.add_argument("--only", choices=("responses", "messages"), help="ask about one API")
     given = parser.parse_args()
     servers = [
         (api, dict(it.split("=", 1) for it in getattr(given, api.name.lower())))
         for api in (RESPONSES, MESSAGES)
+        if given.only in (None, api.name.lower())
     ]
     asyncio.run(run(servers, writes=given.write))
 

@@ -141,7 +141,7 @@ class Desk:
 
     async def ask(self, key: str = "sk-one", **fields: Any) -> Any:
         """Send a request by the SDK; return the response, or the one at the end of its events."""
-        asked = {"model": "fake", **fields}
+        asked = {"model": "fake", "store": False, **fields}
         if not self.streams:
             answer = await self.sdk(key).responses.create(**asked)
         else:
