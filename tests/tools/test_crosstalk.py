@@ -21,15 +21,24 @@ PORT = 40_000
 EARLIER, LOOKED, LATER = 1, 2, 3
 SECONDS = 10
 FEWEST_REQUESTS = 300
+MOST_RUNS = 10
 
 
 @pytest.mark.anyio
 async def test_no_bytes_reach_another_client_whatever_an_upstream_does() -> None:
-    """With a fixed seed; without the look before the write it finds some within seconds."""
-    run = await crosstalk(Options(SECONDS, 16, 32, seed=1), lambda _: None)
+    """With fixed seeds; without the look before the write it finds some within seconds.
 
-    assert run.findings.complaints == [], report(run)
-    assert run.findings.requests > FEWEST_REQUESTS
+    A busy machine needs more than one run for as many requests.
+    """
+    requests = 0
+    for seed in range(1, MOST_RUNS + 1):
+        run = await crosstalk(Options(SECONDS, 16, 32, seed=seed), lambda _: None)
+        assert run.findings.complaints == [], report(run)
+        requests += run.findings.requests
+        if requests > FEWEST_REQUESTS:
+            break
+
+    assert requests > FEWEST_REQUESTS
     assert sum(run.upstream.open_lines.unasked.values()) > 0
     assert run.findings.ends["polite", "own"] > 0
     assert " 0 complaints" in progress_of(run)

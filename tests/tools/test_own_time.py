@@ -13,6 +13,8 @@ from tests.support.clock import BACKEND, OwnTimeLoop, Stopwatch, own_time, withi
 
 NEIGHBOURS = 4 * (os.cpu_count() or 1)
 WORK_SECONDS = 0.3
+LOST_SHARE = 0.2
+"""Of what passed: waits for a core while the waits are read are not known."""
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def test_work_takes_its_own_time_beside_busy_neighbours() -> None:
     own, wall = watch.own(), watch.wall()
 
     assert wall > 1.5 * WORK_SECONDS
-    assert 0.5 * WORK_SECONDS < own < 1.5 * WORK_SECONDS
+    assert abs(own - WORK_SECONDS) < max(0.5 * WORK_SECONDS, LOST_SHARE * wall)
 
 
 def test_sleep_counts() -> None:
