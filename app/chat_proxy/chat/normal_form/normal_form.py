@@ -57,6 +57,9 @@ _THOUGHTS: Final = "<think>"
 _THOUGHTS_END: Final = "</think>"
 _RESULTS_START: Final = "<details"
 """How the calls and results begin that a client embeds in an answer."""
+_PIECE_CHARS: Final = 256 * 1024
+"""What is split at once, in about two milliseconds."""
+_SPACE: Final = re.compile(r"\s")
 _SEPARATOR: Final = b"\x00"
 
 
@@ -157,8 +160,23 @@ def _joined(text: str, fields: dict[str, Any], calls: Iterable[bytes] = ()) -> b
 
 
 def _words(text: str) -> str:
-    """Return a text with single spaces: taking a block out leaves others around it."""
-    return " ".join(text.split())
+    """Return a text with single spaces: taking a block out leaves others around it.
+
+    A long one is split piece by piece: each call keeps all other threads waiting.
+    """
+    if len(text) <= _PIECE_CHARS:
+        return " ".join(text.split())
+    return " ".join(word for piece in _pieces(text) if (word := " ".join(piece.split())))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield a long text in pieces that end before white space."""
+    begin = 0
+    while begin < len(text):
+        space = _SPACE.search(text, begin + _PIECE_CHARS)
+        end = space.start() if space else len(text)
+        yield text[begin:end]
+        begin = end
 
 
 def _without_thoughts(text: str) -> str:

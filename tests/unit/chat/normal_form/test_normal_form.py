@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given as examples
 from hypothesis import strategies as st
 
+from chat_proxy.chat.normal_form import normal_form
 from chat_proxy.chat.normal_form.normal_form import NormalMessage, normal_forms
 from chat_proxy.chat.normal_form.volatile_blocks import VolatileBlocks
 from tests.unit.chat.shapes import (
@@ -264,3 +265,13 @@ def test_recorded_messages_have_a_form_that_a_copy_shares(messages: list[Fields]
 @examples(st.lists(odd_messages | ordinary_messages, max_size=6))
 def test_no_message_is_too_odd(messages: list[Fields]) -> None:
     assert len(forms(*messages)) == len(messages)
+
+
+@examples(st.text(st.sampled_from("ab \n\t\u2003\x1f"), max_size=60), st.integers(1, 9))
+def test_a_long_text_is_split_as_a_short_one(given: str, piece: int) -> None:
+    """Piece by piece, so that it does not keep other threads waiting."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(normal_form, "_PIECE_CHARS", piece)
+
+        assert form(user(given)).text == form(user(" ".join(given.split()))).text
+        assert normal_form._words(given) == " ".join(given.split())
