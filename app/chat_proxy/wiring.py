@@ -37,6 +37,7 @@ from chat_proxy.proxy.sizing.learned_windows import LearnedWindows
 from chat_proxy.proxy.sizing.measure import Sizing
 from chat_proxy.proxy.sizing.model_sizing import ModelSizings
 from chat_proxy.proxy.sizing.tokenizers import Tokenizers
+from chat_proxy.proxy.summaries.client_limits import ClientLimits
 from chat_proxy.proxy.summaries.jobs import SummaryJobs
 from chat_proxy.proxy.summaries.services import SummaryServices
 from chat_proxy.proxy.summaries.storm_guard import StormGuard
@@ -157,6 +158,7 @@ def make_compaction(
         TenantBudget(settings.summary.tenant_tokens_per_hour),
         SummaryAbility(),
         StormGuard(metrics, settings.summary.max_per_request),
+        ClientLimits(),
         RideShares(metrics),
         upstream,
         windows,

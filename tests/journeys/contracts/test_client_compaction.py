@@ -1,10 +1,12 @@
 """A client's own compaction request is sent unfolded as far as the window allows."""
 
+import json
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.support.live import eventually
 from tests.support.wire_model import WireModel, history_of, wire_meeting
 from tests.unit.compaction.contracts.test_client_compaction import REQUESTS
 
@@ -56,3 +58,27 @@ async def test_one_that_does_not_fit_is_answered_without_a_summary(wire: str) ->
         assert answer.status_code == 200
         assert brain.summaries == []
         assert brain.refusals == 0
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_no_summary_is_prepared_for_a_client_that_compacts_before_it_is_used(
+    wire: str,
+) -> None:
+    """The first one is bought in vain, because nobody knows the client's limit yet."""
+    brain = WireModel(window=8_000)
+    path, key = WIRES[wire]
+    bought = []
+    async with wire_meeting(brain) as they:
+        jobs = they.proxy.services.compaction.summaries.jobs
+        async with httpx.AsyncClient(base_url=they.proxy.url, trust_env=False, timeout=60) as http:
+            for topic in ("Question", "Matter", "Riddle"):
+                for turns in range(9, 14):
+                    body = history_of(wire, turns)
+                    await http.post(path, content=json.dumps(body).replace("Question", topic))
+                    await eventually(lambda: not jobs._running and not jobs._previewing)
+                body[key].append({"role": "user", "content": REQUESTS["codex"]})
+                own = await http.post(path, content=json.dumps(body).replace("Question", topic))
+                assert own.headers["x-chat-proxy-compaction"] == "none"
+                bought.append(len(brain.summaries))
+
+    assert bought == [1, 1, 1]

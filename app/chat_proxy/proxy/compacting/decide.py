@@ -44,6 +44,9 @@ async def decide(
         session = await open_session(compaction, trimmed, services)
         client = compaction.client_compacting
         if client:
+            if not compaction.is_dry_run:
+                limits = services.summaries.client_limits
+                limits.saw_own_compaction(compaction.scope, trimmed.token_count.tokens)
             outcome = (await _unfolded(session, services))._replace(client=client)
         else:
             outcome = await _decide_or_repeat(session, services)

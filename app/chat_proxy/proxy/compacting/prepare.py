@@ -69,16 +69,19 @@ async def start_for(
     """Start writing the summary that a prompt of this size needs soon.
 
     While the prompt fits and nobody waits, a later request uses the summary: until then the prompt
-    grows on.
+    grows on. None is started if the client is likely to compact the conversation itself before.
     """
-    policy = session.compaction.policy
+    compaction, limit = session.compaction, session.budget.limit
+    policy = compaction.policy
     growth = max(0, view.trigger - tokens)
     is_awaited = policy.summary.waits_at_trigger and tokens >= view.trigger
-    if tokens <= session.budget.limit and not is_awaited:
+    if tokens <= limit and not is_awaited:
+        if services.client_limits.expects_own_compaction(compaction.scope, tokens, limit):
+            return None
         growth += view.pace * 3 // 2
     planner = Planner(view, policy.ageing, policy.budget)
     end = await asyncio.to_thread(planner.end_for_summary, view.target, growth)
-    draft = SummaryDraft(session, applied, wish=session.compaction.instruction)
+    draft = SummaryDraft(session, applied, wish=compaction.instruction)
     span = Span(await asyncio.to_thread(_start_of, draft), end)
     if end <= span.start or await asyncio.to_thread(_is_recent, draft, span):
         return None

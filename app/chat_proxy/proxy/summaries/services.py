@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from chat_proxy.proxy.summaries.client_limits import ClientLimits
 from chat_proxy.proxy.summaries.jobs import SummaryJobs
 from chat_proxy.proxy.summaries.storm_guard import StormGuard
 from chat_proxy.proxy.summaries.tenant_budget import TenantBudget
@@ -21,6 +22,7 @@ class SummaryServices:
     tenant_budget: TenantBudget
     ability: SummaryAbility
     storm_guard: StormGuard
+    client_limits: ClientLimits
     ride_shares: RideShares
     upstream: Upstream
     windows: Windows
