@@ -82,8 +82,20 @@ class RequestContext:
     hold: Callable[[int], None] = hold_nothing
     """Has the request hold so many bytes from now on; raises Overloaded if that is too much."""
 
+    _response_id: str = ""
+    """The id of the answer in the streams before the one that is observed now."""
     _report: tuple[ContractOutcome, AnswerEdit | None] | None = None
     """The last outcome that was to be reported, and what reports it."""
+
+    @property
+    def response_id(self) -> str:
+        """The id that the client knows the answer by, where a stream's last event repeats it."""
+        return self._response_id or (self.tap.response_id if self.tap else "")
+
+    def observe(self, tap: Tap | None) -> None:
+        """Observe the stream of one more call; the answer keeps the id of the first."""
+        self._response_id = self.response_id
+        self.tap = tap
 
     @property
     def answer_edits(self) -> tuple[AnswerEdit, ...]:

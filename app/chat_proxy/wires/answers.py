@@ -38,6 +38,11 @@ class Tap(Protocol):
     """Observes a stream of server-sent events while it is relayed."""
 
     @property
+    def response_id(self) -> str:
+        """The id that the stream gave its answer, where its last event must repeat it."""
+        ...
+
+    @property
     def done(self) -> bool:
         """Whether the stream has said that it ends."""
         ...
@@ -132,8 +137,13 @@ class AnswerForm(ABC):
         return error.document()
 
     @abstractmethod
-    def error_event(self, document: dict[str, Any], request_id: str) -> bytes:
-        """Return an error, in OpenAI's or the API's own shape, as the last event of a stream."""
+    def error_event(
+        self, document: dict[str, Any], request_id: str, response_id: str = ""
+    ) -> bytes:
+        """Return an error, in OpenAI's or the API's own shape, as the last event of a stream.
+
+        `response_id` is the id that the answer has in the events before.
+        """
 
     def too_long(self, body: bytes, needed: int, limit: int) -> bytes:  # noqa: ARG002 - for APIs with words of their own
         """Return an upstream's refusal for length as the API's clients understand it."""

@@ -74,7 +74,12 @@ class ChatAnswers(AnswerForm):
             raise UpstreamTruncated
         return parts.completion(usage, cached)
 
-    def error_event(self, document: dict[str, Any], request_id: str) -> bytes:  # noqa: ARG002 - as all wires
+    def error_event(
+        self,
+        document: dict[str, Any],
+        request_id: str,  # noqa: ARG002 - as all wires
+        response_id: str = "",  # noqa: ARG002 - as all wires
+    ) -> bytes:
         """Return an error as the last event of a stream."""
         error = document if "error" in document else {"error": error_in(document)}
         return b"data: " + serialise(error) + b"\n\n" + DONE

@@ -74,6 +74,9 @@ class LineTap:
 
     __slots__ = ("_lines", "_rest", "off")
 
+    response_id = ""
+    """The id that the stream gave its answer, where its last event must repeat it."""
+
     def __init__(self) -> None:
         self.off = False
         self._lines = b"\n"

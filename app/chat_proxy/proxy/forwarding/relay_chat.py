@@ -89,7 +89,8 @@ class RelayChat(Relay):
     def _refusal_event(self, status: int, body: bytes) -> bytes:
         """Return the upstream's own error as the last event of a stream that has begun."""
         document = refusal_document(status, body)
-        return self._form.error_event(document, self._record.request_id)
+        request_id, response_id = self._record.request_id, self._context.response_id
+        return self._form.error_event(document, request_id, response_id)
 
     def _explain_refusal(self, status: int, body: bytes) -> None:
         """Record the upstream's own words; a request that it calls invalid is the client's."""
@@ -182,7 +183,8 @@ class RelayChat(Relay):
 
     async def _stream(self, reply: Reply, watchdog: Watchdog) -> None:
         """Relay events; the upstream's own error in the first one becomes a real status."""
-        self._context.tap = tap = None if reply.is_encoded else self._form.tap()
+        tap = None if reply.is_encoded else self._form.tap()
+        self._context.observe(tap)
         chunk = await self._first_event(reply, watchdog)
         if not self._sink.started:
             if refusal := refusal_in(chunk):

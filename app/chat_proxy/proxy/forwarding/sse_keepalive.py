@@ -56,7 +56,7 @@ async def _send_comments(context: RequestContext, pause_seconds: float) -> None:
 
 async def _begin(context: RequestContext) -> None:
     context.record.status = 200
-    context.tap = context.wire.answers.tap()
+    context.observe(context.wire.answers.tap())
     await context.sink.start(
         200,
         [

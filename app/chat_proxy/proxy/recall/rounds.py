@@ -49,7 +49,7 @@ async def answer_recalls(
         is_last = len(recall.rounds) + 1 >= most
         forwarding = _until(ends, forwarding)
         record.set_usage(0, 0, 0)
-        context.tap = None
+        context.observe(None)
         try:
             sent = await _send_round(recall, body, texts, context, forwarding, is_last=is_last)
         finally:

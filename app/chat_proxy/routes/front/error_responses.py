@@ -95,17 +95,21 @@ async def _send(error: ProxyError, context: RequestContext) -> None:
         await sink.start(error.status, headers)
         await sink.end(body)
     elif context.tap is not None:
-        await sink.end(last_event(error, context.tap, context.wire, record.request_id))
+        ids = record.request_id, context.response_id
+        await sink.end(last_event(error, context.tap, context.wire, *ids))
     else:
         await sink.abort()
 
 
-def last_event(error: ProxyError, tap: Tap, wire: Wire, request_id: str) -> bytes:
+def last_event(
+    error: ProxyError, tap: Tap, wire: Wire, request_id: str, response_id: str = ""
+) -> bytes:
     """Return the error as the stream's last event; empty if the stream was complete."""
     if tap.done:
         return b""
     open_line = b"\n\n" if tap.is_inside_event else b""
-    return open_line + wire.answers.error_event(wire.answers.error_document(error), request_id)
+    form = wire.answers
+    return open_line + form.error_event(form.error_document(error), request_id, response_id)
 
 
 async def _answer_refusal(request: Request, error: Exception) -> Response:

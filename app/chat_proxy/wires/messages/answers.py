@@ -90,7 +90,12 @@ class MessagesAnswers(AnswerForm):
             kind = "invalid_request_error"
         return {"type": "error", "error": {"type": kind, "message": error.message}}
 
-    def error_event(self, document: dict[str, Any], request_id: str) -> bytes:
+    def error_event(
+        self,
+        document: dict[str, Any],
+        request_id: str,
+        response_id: str = "",  # noqa: ARG002 - as all wires
+    ) -> bytes:
         """Return an error as the event that ends a stream early."""
         error = error_in(document)
         kind = error.get("type") if error.get("type") in _OWN_TYPES else "api_error"

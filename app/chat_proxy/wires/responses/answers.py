@@ -1,5 +1,7 @@
 """The form of Responses' answers: documents, and streams of events named `response.…`."""
 
+import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from chat_proxy.chat.body.json_writer import serialise
@@ -14,11 +16,12 @@ from chat_proxy.wires.answers import (
     named_event,
     parsed_document,
 )
-from chat_proxy.wires.event_streams.event_tap import EventTap
+from chat_proxy.wires.event_streams.event_tap import EventTap, Merge
 from chat_proxy.wires.usage import Usage, token_count
 
 _ENDS: Final = ("response.completed", "response.incomplete")
 _ERRORS: Final = ("response.failed", "error")
+_RESPONSE_ID: Final = re.compile(rb'"response": ?\{"id": ?"([A-Za-z0-9_.-]{1,200})"')
 _NO_USAGE: Final = {
     "input_tokens": 0,
     "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -31,9 +34,9 @@ _NO_USAGE: Final = {
 class ResponsesAnswers(AnswerForm):
     """The form of Responses' answers."""
 
-    def tap(self) -> EventTap:
+    def tap(self) -> "ResponsesTap":
         """Return an observer of one stream."""
-        return EventTap(_ENDS, _ERRORS, _merged)
+        return ResponsesTap(_ENDS, _ERRORS, _merged)
 
     def usage_of(self, document: object) -> Usage | None:
         """Return the usage in a response, or in the event that carries one."""
@@ -81,12 +84,16 @@ class ResponsesAnswers(AnswerForm):
                 return self.completion_in_document(response)
         raise UpstreamTruncated
 
-    def error_event(self, document: dict[str, Any], request_id: str) -> bytes:
+    def error_event(
+        self, document: dict[str, Any], request_id: str, response_id: str = ""
+    ) -> bytes:
         """Return an error as a failed response, which is how a stream ends early."""
         error = error_in(document)
         code = error.get("code") or error.get("type") or "server_error"
         said = {"code": str(code), "message": str(error.get("message") or "")}
         response = {**response_of(Reply("", "", request_id, 0), "failed", []), "error": said}
+        # Clients refuse the end of another response than the one that began.
+        response["id"] = response_id or response["id"]
         return named_event({"type": "response.failed", "sequence_number": 0, "response": response})
 
     def too_long(self, body: bytes, needed: int, limit: int) -> bytes:
@@ -139,6 +146,21 @@ class ResponsesAnswers(AnswerForm):
         ]
         numbered = ({**event, "sequence_number": number} for number, event in enumerate(events))
         return b"".join(map(named_event, numbered))
+
+
+class ResponsesTap(EventTap):
+    """An observer that also knows the id of the response."""
+
+    __slots__ = ("response_id",)
+
+    def __init__(self, ends: Sequence[str], errors: Sequence[str], merge: Merge) -> None:
+        super().__init__(ends, errors, merge)
+        self.response_id = ""
+
+    def _look_at(self, lines: bytes) -> None:
+        if not self.response_id and (found := _RESPONSE_ID.search(lines)):
+            self.response_id = found[1].decode()
+        super()._look_at(lines)
 
 
 def _merged(before: Usage | None, document: dict[str, Any]) -> Usage | None:
