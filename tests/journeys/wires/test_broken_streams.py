@@ -1,5 +1,7 @@
 """A stream of Responses that breaks ends for OpenAI's own client as an answer that failed."""
 
+from typing import Any
+
 import pytest
 from openai import AsyncOpenAI
 
@@ -35,7 +37,7 @@ async def test_the_failed_response_is_the_one_that_began() -> None:
             AsyncOpenAI(base_url=base, api_key="key", max_retries=0) as client,
             client.responses.stream(model="fake", input="Hi") as stream,
         ):
-            events = [event async for event in stream]
+            events: list[Any] = [event async for event in stream]
 
     first, *_, last = events
     assert (first.type, last.type) == ("response.created", "response.failed")
