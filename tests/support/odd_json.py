@@ -84,7 +84,8 @@ RESPONSES_ITEMS = items_of(
     (
         *("message", "function_call", "function_call_output", "custom_tool_call", "reasoning"),
         *("custom_tool_call_output", "local_shell_call", "shell_call", "shell_call_output"),
-        *("computer_call_output", "web_search_call", "compaction", "input_text", "input_image"),
+        # No compaction: one that the proxy did not seal is refused.
+        *("computer_call_output", "web_search_call", "input_text", "input_image"),
     ),
     ("user", "assistant", "developer"),
 )

@@ -152,6 +152,30 @@ async def test_two_requests_that_arrive_together_are_both_noted(tmp_path: Path) 
     assert [request.number for request in asked] == [1, 2]
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_closed", [False, True])
+async def test_a_request_that_lies_in_the_kernel_has_arrived(
+    tmp_path: Path, *, is_closed: bool
+) -> None:
+    """Its client may have the answer before the upstream's turn to read comes."""
+    ledger = Ledger()
+    request = Planner(1, 1).request("polite")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as proxy,
+    ):
+        line = Line(LINE, listener.accept()[0], ledger, Looks.create(tmp_path / "looks"))
+        line.put_unasked(FOREIGN, FOREIGN)
+        proxy.sendall(request.head + request.body)
+        if is_closed:
+            line.close()
+
+        order = ledger.judge(FOREIGN, request.canary)
+        line.close()
+
+    assert order in (Order.BEFORE, Order.MEANWHILE)
+
+
 def test_errors_of_the_proxy_are_counted(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(

@@ -1,6 +1,7 @@
 """What the upstream sent and received, in which order: whose bytes may reach whom."""
 
 import re
+from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -48,6 +49,15 @@ class Ledger:
     def __init__(self) -> None:
         self._sends: dict[bytes, set[Sent]] = {}
         self._arrivals: dict[bytes, set[Arrival]] = {}
+        self._readers: set[Callable[[], object]] = set()
+
+    def watch(self, read: Callable[[], object]) -> None:
+        """Have what arrived on a connection read before anything is judged."""
+        self._readers.add(read)
+
+    def forget(self, read: Callable[[], object]) -> None:
+        """Stop reading a connection that is closed."""
+        self._readers.discard(read)
 
     def arrived(self, canary: bytes, arrival: Arrival) -> None:
         """Note where a request arrived; a request may be sent twice."""
@@ -64,7 +74,12 @@ class Ledger:
         _forget_oldest(self._sends)
 
     def judge(self, foreign: bytes, own: bytes) -> Order:
-        """Return when the foreign bytes were sent, if they may have reached this request."""
+        """Return when the foreign bytes were sent, if they may have reached this request.
+
+        An answer may be here before the upstream has read the request that it was delivered to.
+        """
+        for read in tuple(self._readers):
+            read()
         orders = {
             _order_of(send, arrival)
             for arrival in self._arrivals.get(own, ())

@@ -63,6 +63,7 @@ class Line:
         self._writable = asyncio.Event()
         connection.setblocking(False)
         self._loop.add_reader(connection, self._on_input)
+        ledger.watch(self._arrived)
 
     async def next_request(self) -> Asked:
         """Return the next request as soon as its canary was read; its body may still arrive."""
@@ -198,6 +199,8 @@ class Line:
     def close(self) -> None:
         """Close the connection."""
         if self._is_open:
+            self._arrived()
+            self._ledger.forget(self._arrived)
             self.stop_reading()
             self._loop.remove_writer(self._socket)
             self._is_open = False
