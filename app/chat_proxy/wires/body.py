@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chat_proxy.chat.body.json_writer import serialise
+from chat_proxy.chat.body.parsing import has_long_integers
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.chat.body.splice import serialise_messages, splice
 from chat_proxy.chat.conversation import Conversation
@@ -23,6 +24,18 @@ def wire_of(request: ChatRequest) -> Wire:
 def own_fields(request: ChatRequest) -> Fields:
     """Return the fields of a request as the client sent them."""
     return request.own_fields if isinstance(request, WireRequest) else request.fields
+
+
+def exact_fields(request: ChatRequest) -> Fields:
+    """Return the fields as the client sent them, with every digit, to be written again.
+
+    The list of messages has them already; outside of it orjson reads long integers as floats.
+    """
+    fields, key = own_fields(request), wire_of(request).key
+    if not has_long_integers([it for name, it in fields.items() if name != key]):
+        return fields
+    exact: Fields = json.loads(request.body)
+    return exact
 
 
 def has_stored_history(request: ChatRequest) -> bool:
@@ -53,10 +66,11 @@ def body_with(
     if output:
         changed = {**changed, **wire.lowered(given, output)}
     if tool:
-        changed = {**changed, "tools": tools_with(wire, given, tool)}
+        changed = {**changed, "tools": tools_with(wire, exact_fields(request), tool)}
     if not changed:
         return splice(request.body, items, given, wire.key)
-    others = {name: value for name, value in given.items() if name != wire.key} | changed
+    kept = exact_fields(request).items()
+    others = {name: value for name, value in kept if name != wire.key} | changed
     return document_with(request, items, others)
 
 

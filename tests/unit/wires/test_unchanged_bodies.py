@@ -88,3 +88,39 @@ def test_a_body_of_no_wire_is_refused_or_passed(document: str) -> None:
     except BadRequest:
         return
     assert request.conversation is None
+
+
+LONG = 123456789012345678901234567890
+SHORT = {"max_tokens": 5, "max_completion_tokens": 5, "max_output_tokens": 5}
+TOOL = {
+    "type": "function",
+    "function": {"name": "look_up", "description": "Find.", "parameters": {"type": "object"}},
+}
+
+
+@pytest.mark.parametrize("change", [{"output": SHORT}, {"tool": TOOL}], ids=["output", "tool"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"messages": [{"role": "user", "content": "Hi"}]},
+        {"input": "Hi"},
+        {"system": "Be brief.", "messages": [{"role": "user", "content": "Hi"}]},
+    ],
+    ids=["chat", "responses", "messages"],
+)
+def test_other_fields_keep_every_digit_when_a_limit_or_a_tool_changes(
+    said: dict[str, Any], change: dict[str, Any]
+) -> None:
+    """FAULTS A6: an upstream refuses a float where it wants an integer."""
+    schema = {"type": "object", "properties": {"id": {"type": "integer", "maximum": LONG}}}
+    given = {**said, "seed": LONG, "max_tokens": 9, "max_output_tokens": 9}
+    given["tools"] = [{"name": "find", "input_schema": schema, "parameters": schema}]
+    request = read_any_wire(json.dumps({"model": "fake", **given}).encode(), LIMITS)
+    read = request.conversation
+    assert read is not None
+
+    written = json.loads(body_with(request, read, read, **change))
+
+    assert written["seed"] == LONG
+    assert written["tools"][0] == given["tools"][0]
+    assert written != json.loads(request.body)

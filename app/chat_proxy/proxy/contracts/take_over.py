@@ -1,11 +1,9 @@
 """Decide who keeps a request's contract, and take over those that are the proxy's."""
 
 import asyncio
-import json
 
 from chat_proxy.chat.body.json_writer import serialise
 from chat_proxy.chat.body.parsed_body import RequestLimits, parse_body
-from chat_proxy.chat.body.parsing import has_long_integers
 from chat_proxy.chat.body.request import ChatRequest
 from chat_proxy.errors import InvalidValue, RequestTooLarge
 from chat_proxy.http.headers import RawHeaders
@@ -15,9 +13,8 @@ from chat_proxy.proxy.contracts.services import ContractServices
 from chat_proxy.proxy.request_context import RequestContext
 from chat_proxy.proxy.routing.model_route import ModelRoute
 from chat_proxy.proxy.session.recognition.scope import Scope
-from chat_proxy.wires.body import wire_of
+from chat_proxy.wires.body import exact_fields, wire_of
 from chat_proxy.wires.contracts.contract import Contract, SealedPrompt
-from chat_proxy.wires.reading import Fields
 from chat_proxy.wires.request import WireRequest
 
 
@@ -83,16 +80,7 @@ def hold_opened(request: ChatRequest, ours: ChatRequest, context: RequestContext
 
 
 def _body_without_contract(request: WireRequest, sealed: SealedPrompt | None) -> bytes:
-    return serialise(request.wire.without_contract(_exact_fields(request), sealed))
-
-
-def _exact_fields(request: WireRequest) -> Fields:
-    """Return the fields with every digit; the list of messages has them already."""
-    others = [it for name, it in request.own_fields.items() if name != request.wire.key]
-    if not has_long_integers(others):
-        return request.own_fields
-    exact: Fields = json.loads(request.body)
-    return exact
+    return serialise(request.wire.without_contract(exact_fields(request), sealed))
 
 
 def _request_of(body: bytes, request: WireRequest, limits: RequestLimits) -> WireRequest:

@@ -12,7 +12,7 @@ from chat_proxy.proxy.summaries.writing.models import SummaryModel
 from chat_proxy.upstream.client import Call
 from chat_proxy.upstream.overflow import overflow_in
 from chat_proxy.wires.answers import AnswerForm
-from chat_proxy.wires.body import own_fields, query_body, tools_with, wire_of, written
+from chat_proxy.wires.body import exact_fields, query_body, tools_with, wire_of, written
 from chat_proxy.wires.chat_completions import CHAT_COMPLETIONS
 from chat_proxy.wires.wire import Query, Wire
 
@@ -63,7 +63,7 @@ def ride(
     last = seen.messages[-1] if len(seen) else None
     bridge = [] if last is not None and last.is_assistant and not last.calls_tools else [_BRIDGE]
     items, changed = written(request, compaction.conversation, seen)
-    wire, given = wire_for(compaction, options), {**own_fields(request), **changed}
+    wire, given = wire_for(compaction, options), {**exact_fields(request), **changed}
     if compaction.offers_recall and _is_cut(compaction.conversation, seen):
         given["tools"] = tools_with(wire, given, DEFINITION)
     fields = _query_fields(given, compaction, options)
