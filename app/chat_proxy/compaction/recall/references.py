@@ -16,7 +16,7 @@ CONTENTS_TOKENS: Final = 90
 CONTENTS_SHARE: Final = 0.08
 
 _CONTENTS_HEAD: Final = f"[Recall: {TOOL_NAME} returns the original messages"
-_CONTENTS: Final = re.compile(rf"\n*^{re.escape(_CONTENTS_HEAD)} .*\]$", re.MULTILINE)
+_CONTENTS: Final = re.compile(rf"^{re.escape(_CONTENTS_HEAD)} .*\]$", re.MULTILINE)
 _REFERENCE: Final = re.compile(r"\s*\[?(?:recall: )?[r#]?(\d{1,6})\]?\s*", re.IGNORECASE)
 _TOPIC_CHARS: Final = 48
 _CALL_BYTES: Final = 40
@@ -68,7 +68,12 @@ def contents_line(
 
 def without_contents(text: str) -> str:
     """Return a folded text without the line that lists what can be recalled."""
-    return _CONTENTS.sub("", text)
+    kept: list[str] = []
+    begin = 0
+    for line in _CONTENTS.finditer(text):
+        kept.append(text[begin : line.start()].rstrip("\n"))
+        begin = line.end()
+    return "".join([*kept, text[begin:]])
 
 
 def _topics(messages: Sequence[NumberedMessage], calls: Mapping[int, ResultCall]) -> list[str]:
