@@ -61,16 +61,16 @@ def body_with(
     """Return the body with another conversation, lower limits of the answer, one more tool."""
     if not output and not tool and _is_same(read, conversation):
         return request.body
-    wire, given = wire_of(request), own_fields(request)
+    wire, read_fields = wire_of(request), own_fields(request)
     items, changed = written(request, read, conversation)
     if output:
-        changed = {**changed, **wire.lowered(given, output)}
+        changed = {**changed, **wire.lowered(read_fields, output)}
+    if not changed and not tool:
+        return splice(request.body, items, read_fields, wire.key)
+    given = exact_fields(request)
     if tool:
-        changed = {**changed, "tools": tools_with(wire, exact_fields(request), tool)}
-    if not changed:
-        return splice(request.body, items, given, wire.key)
-    kept = exact_fields(request).items()
-    others = {name: value for name, value in kept if name != wire.key} | changed
+        changed = {**changed, "tools": tools_with(wire, given, tool)}
+    others = {name: value for name, value in given.items() if name != wire.key} | changed
     return document_with(request, items, others)
 
 
